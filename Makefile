@@ -1,0 +1,41 @@
+# Every target sets up .venv by itself; set-up runs again only when its inputs change.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup demo test lint bench figures clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY)  ## create .venv with everything in it
+
+$(READY): pyproject.toml constraints.txt
+	@echo "setting up .venv (once; a few minutes the first time)"
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pushpop needs Python 3.11 or newer; this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## the paper's worked example: a memory, step by step
+	$(BIN)/python examples/worked_example.py
+
+test: lint  ## lint, type checks and the whole test suite
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY)  ## ruff check, ruff format --check, mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)  ## measure speed and memory; writes results/*.json
+	$(BIN)/python benchmarks/memory_speed.py
+	$(BIN)/python benchmarks/memory_scaling.py
+
+figures: $(READY)  ## draw the figures of the docs again
+	$(BIN)/python docs/figures/intervals.py
+
+clean:  ## remove .venv and caches
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

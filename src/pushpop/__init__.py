@@ -1,0 +1,1 @@
+"""Differentiable stacks, queues and deques for PyTorch, and the transducers built on them."""
