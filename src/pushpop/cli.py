@@ -1,7 +1,7 @@
 """The `pushpop` command: one function a sub-command, heavy imports inside them."""
 
 import sys
-from collections.abc import Callable, Sequence
+from typing import Any
 
 from jsonargparse import auto_cli
 
@@ -15,10 +15,10 @@ def version() -> None:
     print(" ".join(f"{name} {installed(name)}" for name in ("pushpop", "torch", "numba", "numpy")))
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"version": version}
+COMMANDS: dict[str, Any] = {"version": version}
 
 
-def main(args: Sequence[str] | None = None) -> None:
+def main(args: list[str] | None = None) -> None:
     """Run a command; a mistake in its input is one line on stderr and exit code 2."""
     try:
         auto_cli(COMMANDS, args=args, prog="pushpop")
