@@ -1,0 +1,75 @@
+"""What a memory accepts. Shapes, dtypes and devices are always checked; values on request."""
+
+import torch
+from torch import Tensor
+
+from pushpop.memory.state import MemoryState
+
+
+def check_tensors(
+    values: Tensor,
+    push: Tensor,
+    pop: Tensor,
+    state: MemoryState | None,
+    *,
+    letters: str,
+    ends: bool,
+    width: int,
+) -> None:
+    """`letters` are the leading dimensions, "TB" or "B"; `ends` tells a deque's extra axis."""
+    named = {"values": values, "push": push, "pop": pop}
+    for name, x in named.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name} must be a tensor; got {type(x).__name__}")
+    axes = [*letters, *(["2"] if ends else [])]
+    want = f"[{', '.join([*axes, str(width)])}]"
+    shape = list(values.shape)
+    if len(shape) != len(axes) + 1 or shape[-1] != width or (ends and shape[-2] != 2):
+        raise ValueError(f"values must be {want}; got {shape}")
+    if not values.is_floating_point():
+        raise TypeError(f"values must be floating point; got {values.dtype}")
+    for name in ("push", "pop"):
+        x = named[name]
+        if list(x.shape) != shape[:-1]:
+            raise ValueError(
+                f"{name} must be [{', '.join(axes)}] = {shape[:-1]} as in values; "
+                f"got {list(x.shape)}"
+            )
+        _check_like(name, x, values)
+    if state is not None:
+        _check_state(state, values, shape[len(letters) - 1], width)
+
+
+def _check_state(state: MemoryState, values: Tensor, batch: int, width: int) -> None:
+    if not isinstance(state, MemoryState):
+        raise TypeError(f"state must be a MemoryState or None; got {type(state).__name__}")
+    if state.batch_size != batch:
+        raise ValueError(f"state has {state.batch_size} rows, the input has a batch of {batch}")
+    if state.width != width:
+        raise ValueError(f"state has cells {state.width} wide, this memory is {width} wide")
+    _check_like("state", state, values)
+
+
+def _check_like(name: str, x: Tensor | MemoryState, values: Tensor) -> None:
+    if x.dtype != values.dtype:
+        raise TypeError(f"{name} must have the dtype of values, {values.dtype}; got {x.dtype}")
+    if x.device != values.device:
+        raise ValueError(f"{name} must be on the device of values, {values.device}; got {x.device}")
+
+
+def check_values(values: Tensor, push: Tensor, pop: Tensor) -> None:
+    """Push and pop lie in [0, 1] and values are finite; one look at each when all is well."""
+    for name, x in (("push", push), ("pop", pop)):
+        bad = ~((x >= 0) & (x <= 1))
+        if bad.any():
+            place, found = _first(bad, x)
+            raise ValueError(f"{name} must lie in [0, 1]; got {found} at {place}")
+    bad = ~torch.isfinite(values)
+    if bad.any():
+        place, found = _first(bad, values)
+        raise ValueError(f"values must be finite; got {found} at {place}")
+
+
+def _first(bad: Tensor, x: Tensor) -> tuple[list[int], float]:
+    place = [int(i) for i in bad.nonzero()[0]]
+    return place, x[tuple(place)].item()

@@ -1,0 +1,214 @@
+"""The memory as torch operators, and the one place where an implementation is chosen.
+
+`pushpop::walk` and `pushpop::walk_backward` wrap the CPU kernels so that autograd, fake tensors and
+`torch.compile` know them. The other two implementations are plain torch and need no wrapping.
+"""
+
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pushpop.memory import intervals, reference
+from pushpop.memory.state import Cells, MemoryState, Walked
+
+KINDS = ("stack", "queue", "deque")
+BACKENDS = ("auto", "reference", "parallel", "fused")
+_WALKABLE = (torch.float32, torch.float64)
+
+
+def choose_backend(backend: str, device: torch.device, dtype: torch.dtype) -> str:
+    """The implementation to run; asking for one that cannot run raises."""
+    walkable = device.type == "cpu" and dtype in _WALKABLE
+    if backend == "auto":
+        return "fused" if walkable else "parallel"
+    if backend == "fused" and not walkable:
+        raise ValueError(
+            "backend 'fused' runs float32 and float64 on the CPU; got "
+            f"{dtype} on {device}. Use 'parallel' or 'auto'."
+        )
+    return backend
+
+
+def run(
+    kind: str,
+    values: Tensor,
+    push: Tensor,
+    pop: Tensor,
+    state: MemoryState | None,
+    backend: str = "auto",
+) -> tuple[Tensor, MemoryState]:
+    """values [T, B, E, D], push and pop [T, B, E] -> reads [T, B, E, D] and the next state."""
+    T, B, _, D = values.shape
+    if T == 0 and state is not None:
+        return values.clone(), state
+    if state is None:
+        first = Cells(values.new_zeros(B, 0, D), values.new_zeros(B, 0))
+    else:
+        first = state._cells()
+    chosen = choose_backend(backend, values.device, values.dtype)
+    if chosen == "fused":
+        reads, strengths, rows, counts, *_ = walk(KINDS.index(kind), values, push, pop, *first)
+        after: Cells | Walked = Walked(strengths, rows, counts, values, first.values)
+    else:
+        form = reference.run if chosen == "reference" else intervals.run
+        reads, V, s = form(kind, values, push, pop, *first)
+        after = Cells(V, s)
+    return reads, MemoryState._holding(after)
+
+
+def step(
+    kind: str,
+    value: Tensor,
+    push: Tensor,
+    pop: Tensor,
+    state: MemoryState | None,
+    backend: str = "auto",
+) -> tuple[Tensor, MemoryState]:
+    """One step: value [B, E, D], push and pop [B, E] -> read [B, E, D] and the state after it.
+
+    Without gradients the CPU kernel changes a ring in place, at a cost independent of the depth.
+    """
+    chosen = choose_backend(backend, value.device, value.dtype)
+    grads = torch.is_grad_enabled() and (
+        any(x.requires_grad for x in (value, push, pop))
+        or (state is not None and state.requires_grad)
+    )
+    if chosen != "fused" or grads or torch.compiler.is_compiling():
+        reads, state = run(kind, value[None], push[None], pop[None], state, chosen)
+        return reads[0], state
+    _load_kernels()
+    from pushpop.memory.stream import Stream
+
+    held = None if state is None else state._held
+    if held is None:
+        B, _, D = value.shape
+        held = Stream.of(value.new_zeros(B, 0, D), value.new_zeros(B, 0))
+    elif not isinstance(held, Stream):
+        assert state is not None
+        held = Stream.of(*state._cells())
+    read, after = held.advance(KINDS.index(kind), value, push, pop)
+    return read, MemoryState._holding(after)
+
+
+@torch.library.custom_op("pushpop::walk", mutates_args=(), device_types="cpu")
+def walk(
+    kind: int, values: Tensor, push: Tensor, pop: Tensor, initial: Tensor, strengths: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """reads; final strengths, rows and counts of cells (`state.Walked`); the log of the walk."""
+    out = _walk_outputs(values, strengths)
+    arrays = [_array(x) for x in (values, push, pop, initial, strengths)]
+    _load_kernels().forward(kind, *arrays, *(x.numpy() for x in out))
+    return out
+
+
+@walk.register_fake
+def _(
+    kind: int, values: Tensor, push: Tensor, pop: Tensor, initial: Tensor, strengths: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    return _walk_outputs(values, strengths)
+
+
+def _walk_outputs(
+    values: Tensor, strengths: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    T, B, E, _ = values.shape
+    room = strengths.shape[1] + T * E
+    return (
+        values.new_empty(values.shape),
+        values.new_empty(B, room),
+        values.new_empty(B, room, dtype=torch.int64),
+        values.new_empty(B, dtype=torch.int64),
+        values.new_empty(B, room, dtype=torch.int64),
+        values.new_empty(B, room),
+        values.new_empty(T, B, 2, dtype=torch.int64),
+        values.new_empty(T, B, 2),
+    )
+
+
+@torch.library.custom_op("pushpop::walk_backward", mutates_args=(), device_types="cpu")
+def walk_backward(
+    kind: int,
+    values: Tensor,
+    initial: Tensor,
+    final_s: Tensor,
+    final_rows: Tensor,
+    counts: Tensor,
+    log_rows: Tensor,
+    log_s: Tensor,
+    dropped: Tensor,
+    before: Tensor,
+    grad_reads: Tensor,
+    grad_s: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of values, push, pop, initial values and initial strengths."""
+    out = _walk_gradients(values, initial)
+    inputs = (values, initial, final_s, final_rows, counts, log_rows, log_s, dropped, before)
+    arrays = [_array(x) for x in (*inputs, grad_reads, grad_s)]
+    _load_kernels().backward(kind, *arrays, *(x.numpy() for x in out))
+    return out
+
+
+@walk_backward.register_fake
+def _(kind: int, values: Tensor, initial: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+    return _walk_gradients(values, initial)
+
+
+def _walk_gradients(
+    values: Tensor, initial: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    return (
+        values.new_empty(values.shape),
+        values.new_empty(values.shape[:3]),
+        values.new_empty(values.shape[:3]),
+        values.new_zeros(initial.shape),
+        values.new_zeros(initial.shape[:2]),
+    )
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    kind, values, _, _, initial, _ = inputs
+    ctx.kind = kind
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(values, initial, *output[1:])
+
+
+def _backward(ctx: Any, grad_reads: Tensor | None, grad_s: Tensor | None, *_: Any) -> Any:
+    values, initial, final_s, *log = ctx.saved_tensors
+    if grad_reads is None:
+        grad_reads = torch.zeros_like(values)
+    if grad_s is None:
+        grad_s = torch.zeros_like(final_s)
+    return None, *walk_backward(ctx.kind, values, initial, final_s, *log, grad_reads, grad_s)
+
+
+walk.register_autograd(_backward, setup_context=_setup_context)
+
+
+def _array(x: Tensor) -> Any:
+    return x.detach().contiguous().numpy()
+
+
+def _load_kernels() -> Any:
+    """The Numba kernels; the first time, listen for their compilation and say so, once."""
+    if "pushpop.memory.kernels" not in sys.modules:
+        from numba.core import event
+
+        class Announce(event.Listener):
+            said = False
+
+            def on_start(self, started: Any) -> None:
+                source = started.data["dispatcher"].py_func.__module__
+                if not self.said and source.startswith("pushpop."):
+                    self.said = True
+                    note = "pushpop: compiling CPU kernels; this happens once, then they are cached"
+                    print(note, file=sys.stderr, flush=True)
+
+            def on_end(self, ended: Any) -> None:
+                pass
+
+        event.register("numba:compile", Announce())  # type: ignore[no-untyped-call]
+    from pushpop.memory import kernels
+
+    return kernels
