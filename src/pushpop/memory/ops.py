@@ -41,12 +41,11 @@ def run(
 ) -> tuple[Tensor, MemoryState]:
     """values [T, B, E, D], push and pop [T, B, E] -> reads [T, B, E, D] and the next state."""
     T, B, _, D = values.shape
-    if T == 0 and state is not None:
-        return values.clone(), state
     if state is None:
-        first = Cells(values.new_zeros(B, 0, D), values.new_zeros(B, 0))
-    else:
-        first = state._cells()
+        state = MemoryState(values.new_zeros(B, 0, D), values.new_zeros(B, 0))
+    if T == 0:
+        return values.clone(), state
+    first = state._cells()
     chosen = choose_backend(backend, values.device, values.dtype)
     if chosen == "fused":
         reads, strengths, rows, counts, *_ = walk(KINDS.index(kind), values, push, pop, *first)

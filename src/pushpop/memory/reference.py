@@ -95,4 +95,4 @@ def run(
     for v, d, u in zip(values, push, pop, strict=True):
         V, s, read = step(V, s, v, d, u)
         reads.append(read)
-    return torch.stack(reads) if reads else values.clone(), V, s
+    return torch.stack(reads), V, s
