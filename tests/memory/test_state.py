@@ -1,0 +1,242 @@
+"""States: in and out, in pieces, step by step, kept, moved, reordered."""
+
+import copy
+import pickle
+import threading
+import weakref
+
+import psutil
+import pytest
+import torch
+
+from pushpop import MemoryState
+from pushpop.memory.stream import Stream
+
+from .samples import MEMORIES, look_at_everything, relative_error, sample
+
+KINDS = pytest.mark.parametrize("kind", MEMORIES)
+BACKENDS = pytest.mark.parametrize("backend", ["fused", "parallel", "reference"])
+HOW = pytest.mark.parametrize("how", ["random", "saturated", "dyadic"])
+
+
+@KINDS
+@BACKENDS
+@HOW
+def test_chunked_calls_equal_one_call_gradients_included(kind: str, backend: str, how: str) -> None:
+    if backend == "parallel" and how != "random":
+        pytest.skip("the interval form's gradients at ties depend on where blocks begin")
+    given = sample(kind, how, 50)
+    memory = MEMORIES[kind](4, backend)
+    whole, after = memory(*given.leaves[:3], given.state)
+    wanted = torch.autograd.grad(look_at_everything(whole, after), given.leaves)
+
+    state, chunks = given.state, []
+    for start, end in [(0, 1), (1, 1), (1, 20), (20, 21), (21, 50)]:
+        reads, state = memory(*(x[start:end] for x in given.leaves[:3]), state)
+        chunks.append(reads)
+    found = torch.autograd.grad(look_at_everything(torch.cat(chunks), state), given.leaves)
+    torch.testing.assert_close(torch.cat(chunks), whole)
+    assert state.equal(after, atol=1e-12)
+    for name, a, b in zip(given.names, found, wanted, strict=True):
+        assert relative_error(a, b) < 1e-10, name
+
+
+@KINDS
+@BACKENDS
+@HOW
+def test_steps_equal_the_sequence(kind: str, backend: str, how: str) -> None:
+    given = sample(kind, how, 40)
+    memory = MEMORIES[kind](4, backend)
+    with torch.no_grad():
+        whole, after = memory(*given.leaves[:3], given.state)
+        state = given.state
+        for t in range(40):
+            read, state = memory.step(*(x[t] for x in given.leaves[:3]), state)
+            torch.testing.assert_close(read, whole[t])
+    assert state.equal(after, atol=1e-12)
+
+
+@KINDS
+@HOW
+def test_steps_with_gradients_equal_the_sequence(kind: str, how: str) -> None:
+    given = sample(kind, how, 25)
+    memory = MEMORIES[kind](4)
+    wanted = torch.autograd.grad(
+        look_at_everything(*memory(*given.leaves[:3], given.state)), given.leaves
+    )
+    state, reads = given.state, []
+    for t in range(25):
+        read, state = memory.step(*(x[t] for x in given.leaves[:3]), state)
+        reads.append(read)
+    found = torch.autograd.grad(look_at_everything(torch.stack(reads), state), given.leaves)
+    for name, a, b in zip(given.names, found, wanted, strict=True):
+        assert relative_error(a, b) < 1e-10, name
+
+
+@KINDS
+@torch.no_grad()
+def test_old_states_stay_valid_and_can_be_stepped_from(kind: str) -> None:
+    given = sample(kind, "mixed", 60, N=3)
+    memory = MEMORIES[kind](4)
+    states = [given.state]
+    for t in range(60):
+        states.append(memory.step(*(x[t] for x in given.leaves[:3]), states[-1])[1])
+    for t in (59, 30, 1, 0):
+        _, wanted = memory(*(x[: t + 1] for x in given.leaves[:3]), given.state)
+        # from an old state, the same step again and then another one
+        again, branch = memory.step(*(x[t] for x in given.leaves[:3]), states[t])
+        assert branch.equal(wanted, atol=1e-12)
+        other, _ = memory.step(*(x[0] for x in given.leaves[:3]), states[t])
+        assert states[t + 1].equal(wanted, atol=1e-12)
+        assert again.shape == other.shape
+
+
+@torch.no_grad()
+def test_stepping_goes_in_place_and_keeps_no_history() -> None:
+    memory = MEMORIES["queue"](4)
+    value, push, pop = torch.ones(2, 4), torch.full((2,), 0.75), torch.full((2,), 0.75)
+    _, state = memory.step(value, push, pop)
+    assert isinstance(state._held, Stream)
+    ring = state._held.ring
+    held = []
+    for _ in range(1000):
+        _, state = memory.step(value, push, pop, state)
+        held.append(weakref.ref(state._held))
+    assert state._held.ring is ring
+    assert [ref() is not None for ref in held] == [False] * 999 + [True]
+
+
+@KINDS
+@pytest.mark.slow
+@torch.no_grad()
+def test_memory_use_is_flat_while_what_is_pushed_is_popped(kind: str) -> None:
+    memory = MEMORIES[kind](32)
+    ends = (2,) if kind == "deque" else ()
+    value, gate = torch.randn(1, *ends, 32), torch.full((1, *ends), 0.9)
+    state = None
+    sizes = []
+    for _ in range(4):
+        for _ in range(5000):
+            _, state = memory.step(value, gate, gate, state)
+        sizes.append(psutil.Process().memory_info().rss)
+    assert sizes[-1] - sizes[0] < 2**20, sizes
+
+
+@KINDS
+@torch.no_grad()
+def test_a_deep_memory_grows_and_stays_right(kind: str) -> None:
+    """Stepping past every size of the ring, up and down again."""
+    given = sample(kind, "random", 400, B=2, N=0)
+    given.push.copy_((given.push * 0.5 + 0.5).clamp(max=1))
+    given.pop[:200].mul_(0.1)
+    memory = MEMORIES[kind](4)
+    whole, after = memory(*given.leaves[:3])
+    state = None
+    for t in range(400):
+        read, state = memory.step(*(x[t] for x in given.leaves[:3]), state)
+        torch.testing.assert_close(read, whole[t])
+    assert state is not None
+    assert state.equal(after, atol=1e-12)
+
+
+@KINDS
+@BACKENDS
+def test_rows_with_different_numbers_of_cells(kind: str, backend: str) -> None:
+    """Each row of a batch behaves as it would alone."""
+    given = sample(kind, "random", 60, B=4, N=0)
+    with torch.no_grad():
+        for b, scale in enumerate([0.0, 0.2, 0.6, 1.0]):
+            given.pop[:, b].mul_(scale)
+    memory = MEMORIES[kind](4, backend)
+    reads, state = memory(*given.leaves[:3])
+    for b in range(4):
+        alone, left = memory(*(x[:, b : b + 1] for x in given.leaves[:3]))
+        torch.testing.assert_close(alone, reads[:, b : b + 1])
+        assert left.equal(state[[b]], atol=1e-12)
+
+
+def test_padding_of_ragged_rows_is_zero_and_takes_no_gradient() -> None:
+    values = torch.randn(3, 2, 4, requires_grad=True)
+    push = torch.tensor([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]])
+    pop = torch.tensor([[0.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    _, state = MEMORIES["stack"](4)(values, push, pop)
+    assert state.strengths.tolist() == [[1, 1, 1], [1, 0, 0]]
+    assert (state.values[1, 1:] == 0).all()
+    (gradient,) = torch.autograd.grad(state.values.sum(), values)
+    assert gradient[:, :, 0].tolist() == [[1, 0], [1, 0], [1, 1]]
+
+
+@KINDS
+def test_detach_cuts_the_graph_and_nothing_else(kind: str) -> None:
+    given = sample(kind, "random", 10)
+    _, state = MEMORIES[kind](4)(*given.leaves[:3], given.state)
+    assert state.requires_grad
+    cut = state.detach()
+    assert not cut.requires_grad
+    assert not cut.values.requires_grad
+    assert cut.equal(state)
+
+
+def test_to_changes_the_dtype_of_both() -> None:
+    _, state = MEMORIES["deque"](4)(*sample("deque", "random", 5).leaves[:3])
+    single = state.to(torch.float32)
+    assert single.values.dtype == single.strengths.dtype == single.dtype == torch.float32
+    assert single.equal(state.to("cpu", torch.float32))
+
+
+@torch.no_grad()
+def test_rows_can_be_reordered_for_beam_search() -> None:
+    given = sample("stack", "random", 12)
+    memory = MEMORIES["stack"](4)
+    _, state = memory(*given.leaves[:3], given.state)
+    rows = torch.tensor([2, 0, 0])
+    _, wanted = memory(*(x[:, rows] for x in given.leaves[:3]), given.state[rows])
+    assert state[rows].equal(wanted, atol=1e-12)
+    with pytest.raises(TypeError, match=r"did you mean \[\[1\]\]"):
+        state[1]
+
+
+def test_states_differ_if_a_cell_differs() -> None:
+    V, s = torch.randn(1, 3, 2), torch.tensor([[0.5, 0.0, 0.25]])
+    state = MemoryState(V, s)
+    assert state.equal(MemoryState(V[:, [0, 2]], s[:, [0, 2]]))
+    assert not state.equal(MemoryState(V[:, [2, 0]], s[:, [2, 0]]))
+    assert not state.equal(MemoryState(V[:, :2], s[:, :2]))
+    assert not state.equal(MemoryState(V[:, :, :1], s))
+
+
+@KINDS
+@torch.no_grad()
+def test_states_survive_copying_and_pickling(kind: str) -> None:
+    given = sample(kind, "random", 8)
+    memory = MEMORIES[kind](4)
+    for state in (
+        memory(*given.leaves[:3])[1],
+        memory.step(*(x[0] for x in given.leaves[:3]))[1],
+    ):
+        assert copy.deepcopy(state).equal(state)
+        assert pickle.loads(pickle.dumps(state)).equal(state)
+
+
+@torch.no_grad()
+def test_two_threads_may_step_from_the_same_state() -> None:
+    given = sample("stack", "random", 300, N=0)
+    memory = MEMORIES["stack"](4)
+    start = memory.step(*(x[0] for x in given.leaves[:3]))[1]
+    ends: list[MemoryState] = []
+
+    def go() -> None:
+        with torch.no_grad():
+            state = start
+            for t in range(1, 300):
+                _, state = memory.step(*(x[t] for x in given.leaves[:3]), state)
+            ends.append(state)
+
+    threads = [threading.Thread(target=go) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    wanted = memory(*given.leaves[:3])[1]
+    assert len(ends) == 2
+    assert all(end.equal(wanted, atol=1e-12) for end in ends)
