@@ -58,16 +58,19 @@ def _check_like(name: str, x: Tensor | MemoryState, values: Tensor) -> None:
 
 
 def check_values(values: Tensor, push: Tensor, pop: Tensor) -> None:
-    """Push and pop lie in [0, 1] and values are finite; one look at each when all is well."""
+    """Push and pop lie in [0, 1] and values are finite; the place is looked for only if not."""
+    if values.numel() == 0:
+        return
     for name, x in (("push", push), ("pop", pop)):
-        bad = ~((x >= 0) & (x <= 1))
-        if bad.any():
-            place, found = _first(bad, x)
+        low, high = x.detach().aminmax()
+        if not (low >= 0 and high <= 1):
+            place, found = _first(~((x >= 0) & (x <= 1)), x)
             raise ValueError(f"{name} must lie in [0, 1]; got {found} at {place}")
-    bad = ~torch.isfinite(values)
-    if bad.any():
-        place, found = _first(bad, values)
-        raise ValueError(f"values must be finite; got {found} at {place}")
+    if not values.detach().sum().isfinite():  # or too large to add up, which is no fault
+        bad = ~torch.isfinite(values)
+        if bad.any():
+            place, found = _first(bad, values)
+            raise ValueError(f"values must be finite; got {found} at {place}")
 
 
 def _first(bad: Tensor, x: Tensor) -> tuple[list[int], float]:
