@@ -77,7 +77,7 @@ def step(
     if chosen != "fused" or grads or torch.compiler.is_compiling():
         reads, state = run(kind, value[None], push[None], pop[None], state, chosen)
         return reads[0], state
-    _load_kernels()
+    load_kernels()
     from pushpop.memory.stream import Stream
 
     held = None if state is None else state._held
@@ -98,7 +98,7 @@ def walk(
     """reads; final strengths, rows and counts of cells (`state.Walked`); the log of the walk."""
     out = _walk_outputs(values, strengths)
     arrays = [_array(x) for x in (values, push, pop, initial, strengths)]
-    _load_kernels().forward(kind, *arrays, *(x.numpy() for x in out))
+    load_kernels().forward(kind, *arrays, *(x.numpy() for x in out))
     return out
 
 
@@ -145,7 +145,7 @@ def walk_backward(
     out = _walk_gradients(values, initial)
     inputs = (values, initial, final_s, final_rows, counts, log_rows, log_s, dropped, before)
     arrays = [_array(x) for x in (*inputs, grad_reads, grad_s)]
-    _load_kernels().backward(kind, *arrays, *(x.numpy() for x in out))
+    load_kernels_backward().backward(kind, *arrays, *(x.numpy() for x in out))
     return out
 
 
@@ -189,7 +189,7 @@ def _array(x: Tensor) -> Any:
     return x.detach().contiguous().numpy()
 
 
-def _load_kernels() -> Any:
+def load_kernels() -> Any:
     """The Numba kernels; the first time, listen for their compilation and say so, once."""
     if "pushpop.memory.kernels" not in sys.modules:
         from numba.core import event
@@ -211,3 +211,11 @@ def _load_kernels() -> Any:
     from pushpop.memory import kernels
 
     return kernels
+
+
+def load_kernels_backward() -> Any:
+    """The kernels of the gradients, loaded as the others are."""
+    load_kernels()
+    from pushpop.memory import kernels_backward
+
+    return kernels_backward
