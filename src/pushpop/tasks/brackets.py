@@ -1,0 +1,65 @@
+"""Matching brackets: close what a prefix of a well-bracketed string has left open."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from pushpop.tasks.base import Lengths, Pairs, Task, draw_lengths
+from pushpop.tasks.vocabulary import Vocabulary
+
+
+class Brackets(Task):
+    """The source is a prefix of a well-bracketed string over two kinds of brackets; the target
+    closes what is open, innermost first.
+
+    ( [ ] [ ( ||| ) ] )
+
+    Source lengths are uniform over the range, and all prefixes of a length are equally likely.
+    A prefix that has everything closed has an empty target.
+    """
+
+    name = "brackets"
+    vocabulary = Vocabulary(("(", ")", "[", "]"), (")", "]"))
+
+    def __init__(self) -> None:
+        self._openings: list[list[float]] = []
+
+    def sample(self, rng: np.random.Generator, batch_size: int, lengths: Lengths) -> Pairs:
+        """Draw the lengths, then one number a symbol: whether it opens, and which kind."""
+        source_lengths = draw_lengths(rng, batch_size, lengths)
+        openings = self._opening_probabilities(int(source_lengths.max()))
+        uniforms = rng.random(int(source_lengths.sum())).tolist()
+        ends = np.cumsum(source_lengths).tolist()
+        pairs = []
+        for start, end in pairwise([0, *ends]):
+            source: list[int] = []
+            still_open: list[int] = []  # kinds: 0 round, 1 square
+            for u, row in zip(uniforms[start:end], openings[end - start : 0 : -1], strict=True):
+                opening = row[len(still_open)]
+                if u >= opening:
+                    source.append(2 * still_open.pop() + 1)
+                elif u < opening / 2:
+                    still_open.append(0)
+                    source.append(0)
+                else:
+                    still_open.append(1)
+                    source.append(2)
+            pairs.append((source, still_open[::-1]))
+        return Pairs.of(pairs)
+
+    def _opening_probabilities(self, longest: int) -> list[list[float]]:
+        """[left][depth]: the chance that the next of `left` symbols opens a bracket.
+
+        Opening can be done in two ways and closing in one (in none at depth 0), so the number of
+        ways to go on is W(left, depth) = 2 W(left - 1, depth + 1) + W(left - 1, depth - 1). It is
+        kept as a share of 3**left, which is 1 where depth 0 is out of reach.
+        """
+        if len(self._openings) <= longest:
+            share = np.ones(longest + 1)
+            self._openings = [[]]
+            for _ in range(longest):
+                opened = 2 * np.append(share[1:], 1)
+                closed = np.append(0, share[:-1])
+                share = (opened + closed) / 3
+                self._openings.append((opened / (opened + closed)).tolist())
+        return self._openings
