@@ -4,7 +4,16 @@ import pytest
 import torch
 
 from pushpop.errors import InputError
-from pushpop.tasks import TASKS, Pairs, Vocabulary, batch_rng, draw_batch, get_task, make_batch
+from pushpop.tasks import (
+    TASKS,
+    Pairs,
+    Vocabulary,
+    batch_rng,
+    batches,
+    draw_batch,
+    get_task,
+    make_batch,
+)
 
 VOCABULARY = Vocabulary(("a", "b", "c"), ("x", "y"))
 
@@ -68,6 +77,16 @@ def test_a_drawn_batch_is_a_function_of_its_arguments() -> None:
     assert torch.equal(first.inputs, again.inputs)
     assert torch.equal(first.outputs, again.outputs)
     assert not torch.equal(first.lengths, other.lengths)
+
+
+def test_a_run_can_start_at_any_batch() -> None:
+    options = {"seed": 0, "stream": "train", "batch_size": 3, "lengths": (8, 12)}
+    task = get_task("gender")
+    for start in (0, 5):
+        run = batches(task, start=start, ahead=2, **options)
+        for index in range(start, start + 5):
+            expected = draw_batch(task, index=index, **options)
+            assert torch.equal(next(run).inputs, expected.inputs)
 
 
 def test_a_batch_can_be_moved() -> None:

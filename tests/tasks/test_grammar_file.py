@@ -170,3 +170,9 @@ def test_any_text_is_a_grammar_or_an_input_error(text: str) -> None:
     except InputError:
         return
     assert grammar.root in grammar.by_left
+
+
+def test_the_example_in_the_docs_is_a_grammar() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "tasks.md").read_text(encoding="utf-8")
+    text = page.partition("## Writing a grammar")[2].split("```")[1]
+    assert len(parse_grammar(text).rules) == 4 + 20 + 10

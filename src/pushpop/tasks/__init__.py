@@ -1,7 +1,7 @@
 """Transduction tasks: pairs of sequences drawn at random, and the tensors made of them."""
 
 from pushpop.tasks.base import Lengths, Pairs, Task, batch_rng, parse_lengths
-from pushpop.tasks.batching import Batch, draw_batch, make_batch
+from pushpop.tasks.batching import Batch, batches, draw_batch, make_batch
 from pushpop.tasks.grammar import Grammar, Link, Rule
 from pushpop.tasks.grammar_file import parse_grammar, read_grammar
 from pushpop.tasks.itg import GrammarTask
@@ -20,6 +20,7 @@ __all__ = [
     "Task",
     "Vocabulary",
     "batch_rng",
+    "batches",
     "draw_batch",
     "get_task",
     "make_batch",

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
+from typing import Any
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import NDArray
 
 from pushpop.errors import InputError
 from pushpop.tasks.ragged import IntArray, split
@@ -68,9 +71,22 @@ def batch_rng(seed: int, stream: str, index: int) -> np.random.Generator:
     for given, what in ((seed, "seed"), (index, "batch index")):
         if not 0 <= given < 2**64:
             raise InputError(f"{what} {given}: expected a number from 0 to 2**64 - 1")
-    key = np.array([seed, _stream_number(stream)], np.uint64)
+    key = _Key(np.array([seed, _stream_number(stream)], np.uint64))
     counter = np.array([0, 0, 0, index], np.uint64)
-    return np.random.Generator(np.random.Philox(key=key, counter=counter))
+    philox = np.random.Philox(key, counter=counter)  # type: ignore[arg-type]  # stubs are narrower
+    return np.random.Generator(philox)
+
+
+class _Key(ISeedSequence):
+    """A key for Philox to take as it is. So does its argument `key`, but only after it has asked
+    the system for entropy that it then throws away, which takes as long as drawing a batch."""
+
+    def __init__(self, words: NDArray[np.uint64]) -> None:
+        self.words = words
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint64) -> NDArray[np.uint64]:
+        """The two words of the key, which is all that Philox asks for."""
+        return self.words
 
 
 @cache

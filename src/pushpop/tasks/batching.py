@@ -11,9 +11,10 @@ is scored is the prediction of the target and of EOS, so the first scored step i
 `inputs` are ids of the input table, `outputs` ids of the output table (see `vocabulary.py`).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,24 +42,19 @@ class Batch:
 
 def make_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
     """Join the pairs' sides and pad them to the longest."""
+    from pushpop.tasks.joining import join
+
     if not len(pairs):
         raise InputError("no pairs to make a batch of")
-    separators = pairs.source_lengths[:, None] + 1
-    ends = separators + pairs.target_lengths[:, None] + 1
-    step = np.arange(ends.max())
-    scored = (step >= separators) & (step < ends)  # [B, T], like all arrays until the last line
-    in_source = step < separators
-    in_source[:, 0] = False
-    in_target = (step > separators) & (step < ends)
-
-    inputs = np.zeros(scored.shape, np.int64)
-    inputs[:, 0] = vocabulary.SOS
-    inputs[in_source] = pairs.source + vocabulary.source_input_start
-    inputs[step == separators] = vocabulary.SEP
-    inputs[in_target] = pairs.target + vocabulary.target_input_start
-    outputs = np.full(scored.shape, vocabulary.EOS, np.int64)
-    outputs[:, :-1][in_target[:, 1:]] = pairs.target + vocabulary.target_output_start
-    arrays = (inputs.T.copy(), outputs.T.copy(), ends[:, 0].copy(), scored.T.copy())
+    specials = (vocabulary.SOS, vocabulary.SEP, vocabulary.EOS)
+    starts = (
+        vocabulary.source_input_start,
+        vocabulary.target_input_start,
+        vocabulary.target_output_start,
+    )
+    arrays = join(
+        pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths, specials, starts
+    )
     return Batch(*map(torch.from_numpy, arrays))
 
 
@@ -68,3 +64,27 @@ def draw_batch(
     """Batch `index` of a stream: a function of its arguments and of nothing else."""
     pairs = task.sample(batch_rng(seed, stream, index), batch_size, lengths)
     return make_batch(pairs, task.vocabulary)
+
+
+def batches(
+    task: Task,
+    *,
+    seed: int,
+    stream: str,
+    batch_size: int,
+    lengths: Lengths,
+    start: int = 0,
+    ahead: int = 16,
+) -> Iterator[Batch]:
+    """Batch `start` of a stream and all that follow, without end.
+
+    They are the ones that `draw_batch` gives, but made `ahead` at a time: right after a training
+    step, when the caches are cold, one batch takes as long as several in a row.
+    """
+    for first in count(start, ahead):
+        yield from [
+            draw_batch(
+                task, seed=seed, stream=stream, index=k, batch_size=batch_size, lengths=lengths
+            )
+            for k in range(first, first + ahead)
+        ]

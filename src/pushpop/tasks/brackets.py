@@ -1,10 +1,9 @@
 """Matching brackets: close what a prefix of a well-bracketed string has left open."""
 
-from itertools import pairwise
-
 import numpy as np
 
 from pushpop.tasks.base import Lengths, Pairs, Task, draw_lengths
+from pushpop.tasks.ragged import FloatArray
 from pushpop.tasks.vocabulary import Vocabulary
 
 
@@ -22,33 +21,20 @@ class Brackets(Task):
     vocabulary = Vocabulary(("(", ")", "[", "]"), (")", "]"))
 
     def __init__(self) -> None:
-        self._openings: list[list[float]] = []
+        self._openings = np.empty((0, 0))
 
     def sample(self, rng: np.random.Generator, batch_size: int, lengths: Lengths) -> Pairs:
         """Draw the lengths, then one number a symbol: whether it opens, and which kind."""
+        from pushpop.tasks.bracket_walk import walk
+
         source_lengths = draw_lengths(rng, batch_size, lengths)
         openings = self._opening_probabilities(int(source_lengths.max()))
-        uniforms = rng.random(int(source_lengths.sum())).tolist()
-        ends = np.cumsum(source_lengths).tolist()
-        pairs = []
-        for start, end in pairwise([0, *ends]):
-            source: list[int] = []
-            still_open: list[int] = []  # kinds: 0 round, 1 square
-            for u, row in zip(uniforms[start:end], openings[end - start : 0 : -1], strict=True):
-                opening = row[len(still_open)]
-                if u >= opening:
-                    source.append(2 * still_open.pop() + 1)
-                elif u < opening / 2:
-                    still_open.append(0)
-                    source.append(0)
-                else:
-                    still_open.append(1)
-                    source.append(2)
-            pairs.append((source, still_open[::-1]))
-        return Pairs.of(pairs)
+        uniforms = rng.random(int(source_lengths.sum()))
+        source, target, target_lengths = walk(openings, source_lengths, uniforms)
+        return Pairs(source, source_lengths, target, target_lengths)
 
-    def _opening_probabilities(self, longest: int) -> list[list[float]]:
-        """[left][depth]: the chance that the next of `left` symbols opens a bracket.
+    def _opening_probabilities(self, longest: int) -> FloatArray:
+        """[left, depth]: the chance that the next of `left` symbols opens a bracket.
 
         Opening can be done in two ways and closing in one (in none at depth 0), so the number of
         ways to go on is W(left, depth) = 2 W(left - 1, depth + 1) + W(left - 1, depth - 1). It is
@@ -56,10 +42,10 @@ class Brackets(Task):
         """
         if len(self._openings) <= longest:
             share = np.ones(longest + 1)
-            self._openings = [[]]
-            for _ in range(longest):
+            self._openings = np.ones((longest + 1, longest + 1))
+            for left in range(1, longest + 1):
                 opened = 2 * np.append(share[1:], 1)
                 closed = np.append(0, share[:-1])
                 share = (opened + closed) / 3
-                self._openings.append((opened / (opened + closed)).tolist())
+                self._openings[left] = opened / (opened + closed)
         return self._openings

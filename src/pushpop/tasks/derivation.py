@@ -73,7 +73,8 @@ def inside(g: Tables, longest: int) -> Inside:
 
 def draws_needed(lengths: IntArray, chain: int) -> int:
     """At most so many uniform numbers make derivations of these lengths."""
-    return int((2 * lengths - 1).sum()) * chain + int((lengths - 1).sum())
+    total = int(lengths.sum())
+    return (2 * total - len(lengths)) * chain + total - len(lengths)
 
 
 @njit(cache=True, nogil=True)
@@ -129,11 +130,14 @@ def derive(
                 if c + 1 < g.first_child[r + 1]:
                     threshold = uniforms[drawn] * Q[c, rest]
                     drawn += 1
-                    part = 1
-                    total = P[g.child[c], part] * Q[c + 1, rest - part]
-                    while total <= threshold and part + 1 < rest:
-                        part += 1
-                        total += P[g.child[c], part] * Q[c + 1, rest - part]
+                    total = 0.0
+                    for candidate in range(1, rest):
+                        weight = P[g.child[c], candidate] * Q[c + 1, rest - candidate]
+                        if weight > 0.0:  # whatever rounding does, an impossible part is not taken
+                            part = candidate
+                            total += weight
+                            if total > threshold:
+                                break
                 symbol[count] = g.child[c]
                 size[count] = part
                 rest -= part
