@@ -2,10 +2,11 @@
 
 from itertools import product
 
-import chi_square
 import pytest
 
 from pushpop.tasks import batch_rng, get_task
+
+from . import chi_square
 
 PARTNER = {"(": ")", "[": "]"}
 

@@ -4,15 +4,16 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
-import chi_square
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from paper_grammars import PAPER, bare
 
 from pushpop.errors import InputError
 from pushpop.tasks import Grammar, GrammarTask, batch_rng, get_task, parse_grammar
+
+from . import chi_square
+from .paper_grammars import PAPER, bare
 
 NAMES = list(PAPER)
 SURE = 1e-3  # a p-value below this is no accident: the seeds are fixed

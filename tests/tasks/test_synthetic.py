@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
-import chi_square
 import pytest
 
 from pushpop.errors import InputError
 from pushpop.tasks import batch_rng, get_task
+
+from . import chi_square
 
 Words = list[str]
 SURE = 1e-3  # a p-value below this is no accident: the seeds are fixed
