@@ -32,6 +32,7 @@ lint: $(READY)  ## ruff check, ruff format --check, mypy --strict
 bench: $(READY)  ## measure speed and memory; writes results/*.json
 	$(BIN)/python benchmarks/memory_speed.py
 	$(BIN)/python benchmarks/memory_scaling.py
+	$(BIN)/python benchmarks/task_sampling.py
 
 figures: $(READY)  ## draw the figures of the docs again
 	$(BIN)/python docs/figures/intervals.py

@@ -2,6 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+from pushpop.cli import main
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
@@ -21,3 +26,70 @@ def test_unknown_command_exits_2_without_traceback() -> None:
     assert result.returncode == 2
     assert "frobnicate" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_sample_prints_a_pair_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["sample", "reverse", "-n", "7", "--lengths", "8-12"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 7
+    for line in lines:
+        source, target = (side.split() for side in line.split(" ||| "))
+        assert 8 <= len(source) <= 12
+        assert target == source[::-1]
+
+
+def test_sample_of_the_same_seed_begins_with_the_same_pairs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    printed = []
+    for options in (["-n", "3"], ["-n", "9"], ["-n", "3", "--seed", "1"]):
+        main(["sample", "gender", "--lengths", "10", *options])
+        printed.append(capsys.readouterr().out)
+    assert printed[1].startswith(printed[0])
+    assert printed[2] != printed[0]
+
+
+def test_sample_reads_a_grammar_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.itg"
+    path.write_text("1/2 A -> a A[1] | A[1] b\n1/2 A -> end | fin\n")
+    main(["sample", str(path), "-n", "1", "--lengths", "3"])
+    assert capsys.readouterr().out == "a a end ||| fin b b\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("revrese", "unknown task 'revrese'; did you mean 'reverse'?"),
+        ("copy --lengths 12-8", "lengths 12-8: expected"),
+        ("copy --lengths some", "lengths 'some': expected"),
+        ("flip --lengths 9", "none is a multiple of 2"),
+        ("gender --lengths 2-4", "gender has no source of length 2-4"),
+        ("copy -n 0", "0 pairs asked for"),
+        ("copy -n many", "many"),
+        ("copy --seed -1", "seed -1"),
+        ("copy --lenths 8", "--lenths"),
+        ("missing.itg", "missing.itg: cannot be read"),
+        ("", "task"),
+    ],
+)
+def test_sample_says_in_one_line_what_is_wrong(
+    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["sample", *arguments.split()])
+    printed = capsys.readouterr()
+    assert left.value.code == 2
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert message in printed.err
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = [sys.executable, "-m", "pushpop.cli", "sample", "copy", "-n", "100000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 141

@@ -1,9 +1,11 @@
 """The `pushpop` command: one function a sub-command, heavy imports inside them."""
 
 import sys
+from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
-from jsonargparse import auto_cli
+from jsonargparse import ArgumentError, ArgumentParser
 
 from pushpop.errors import InputError
 
@@ -15,15 +17,59 @@ def version() -> None:
     print(" ".join(f"{name} {installed(name)}" for name in ("pushpop", "torch", "numba", "numpy")))
 
 
-COMMANDS: dict[str, Any] = {"version": version}
+def sample(task: str, count: int = 5, lengths: str = "8-12", seed: int = 0) -> None:
+    """Print random pairs of a task, a line each: source ||| target.
+
+    Args:
+        task: copy, reverse, flip, svo-sov, gender, duplicate, odds-first, brackets, or the path
+            of a grammar file (.itg)
+        count: how many pairs, at least 1
+        lengths: shortest and longest source, as in 8-12, or one length
+        seed: the same seed gives the same pairs
+    """
+    from pushpop.tasks import batch_rng, get_task, parse_lengths
+
+    chosen, bounds = get_task(task), parse_lengths(lengths)
+    if count < 1:
+        raise InputError(f"{count} pairs asked for: expected at least 1")
+    for index in range(count):  # a batch a pair, so that more pairs begin with the same ones
+        for source, target in chosen.sample(batch_rng(seed, "sample", index), 1, bounds):
+            symbols = chosen.vocabulary.decode_source(source)
+            print(*symbols, "|||", *chosen.vocabulary.decode_target(target))
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"version": version, "sample": sample}
+SHORT_OPTIONS = {"sample": {"count": ("-n", "how many pairs")}}
+
+
+def build_parser() -> ArgumentParser:
+    """A parser whose sub-commands have the options that their functions have parameters."""
+    settings: dict[str, Any] = {"exit_on_error": False, "allow_abbrev": False}
+    parser = ArgumentParser(prog="pushpop", **settings)
+    commands = parser.add_subcommands()
+    for name, function in COMMANDS.items():
+        summary = (function.__doc__ or "").partition("\n")[0]
+        command = ArgumentParser(description=summary, **settings)
+        short = SHORT_OPTIONS.get(name, {})
+        for parameter, (letter, text) in short.items():
+            given = signature(function).parameters[parameter]
+            kind, default = given.annotation, given.default
+            command.add_argument(letter, f"--{parameter}", type=kind, default=default, help=text)
+        command.add_function_arguments(
+            function, as_group=False, as_positional=True, skip=set(short)
+        )
+        commands.add_subcommand(name, command, help=summary)
+    return parser
 
 
 def main(args: list[str] | None = None) -> None:
     """Run a command; a mistake in its input is one line on stderr and exit code 2."""
     try:
-        auto_cli(COMMANDS, args=args, prog="pushpop")
-    except InputError as error:
-        print(f"pushpop: {error}", file=sys.stderr)
+        options = build_parser().parse_args(args)
+        COMMANDS[options.subcommand](**options[options.subcommand])
+        sys.stdout.flush()
+    except (InputError, ArgumentError) as error:
+        print("pushpop:", *str(error).split(), file=sys.stderr)
         raise SystemExit(2) from None
     except BrokenPipeError:  # the reader (head, less) went away: not our fault, nothing to say
         sys.stderr.close()

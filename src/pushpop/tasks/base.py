@@ -1,0 +1,130 @@
+"""What a task is: pairs of sequences, drawn at random, reproducibly, without a model in sight.
+
+All randomness comes from the generator that is passed in, and only through its `random()`: that
+method takes 53 bits of the bit generator's stream a number, on every platform and in compiled
+code alike, so that a seed means the same data everywhere.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import NDArray
+
+from pushpop.errors import InputError
+from pushpop.tasks.ragged import IntArray, split
+from pushpop.tasks.vocabulary import Vocabulary
+
+Lengths = tuple[int, int]
+"""The shortest and the longest source, both included."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Source and target sequences as symbol numbers: indices into the vocabulary's `source` and
+    `target`. Each side is one array with its sequences laid end to end."""
+
+    source: IntArray  # [sum of source_lengths]
+    source_lengths: IntArray  # [B]
+    target: IntArray  # [sum of target_lengths]
+    target_lengths: IntArray  # [B]
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> "Pairs":
+        """From one (source, target) after another."""
+        sides = list(zip(*pairs, strict=True)) or [(), ()]
+        flat = [np.fromiter(chain.from_iterable(side), np.int64) for side in sides]
+        lengths = [np.array([len(row) for row in side], np.int64) for side in sides]
+        return cls(flat[0], lengths[0], flat[1], lengths[1])
+
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+    def __iter__(self) -> Iterator[tuple[IntArray, IntArray]]:
+        sources = split(self.source, self.source_lengths)
+        return zip(sources, split(self.target, self.target_lengths), strict=True)
+
+
+class Task(ABC):
+    """A name, a vocabulary for each side, and a way to draw pairs."""
+
+    name: str
+    vocabulary: Vocabulary
+
+    @abstractmethod
+    def sample(self, rng: np.random.Generator, batch_size: int, lengths: Lengths) -> Pairs:
+        """Draw `batch_size` pairs whose source lengths lie within `lengths`."""
+
+
+def batch_rng(seed: int, stream: str, index: int) -> np.random.Generator:
+    """The generator of batch `index` in a stream ("train", "test", ...) of a seed.
+
+    Philox is a function of a key and a counter: seed and stream are the key, and each batch has a
+    stretch of 2**192 counter values of its own, so that no batch depends on another's making.
+    """
+    for given, what in ((seed, "seed"), (index, "batch index")):
+        if not 0 <= given < 2**64:
+            raise InputError(f"{what} {given}: expected a number from 0 to 2**64 - 1")
+    key = _Key(np.array([seed, _stream_number(stream)], np.uint64))
+    counter = np.array([0, 0, 0, index], np.uint64)
+    philox = np.random.Philox(key, counter=counter)  # type: ignore[arg-type]  # stubs are narrower
+    return np.random.Generator(philox)
+
+
+class _Key(ISeedSequence):
+    """A key for Philox to take as it is. So does its argument `key`, but only after it has asked
+    the system for entropy that it then throws away, which takes as long as drawing a batch."""
+
+    def __init__(self, words: NDArray[np.uint64]) -> None:
+        self.words = words
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint64) -> NDArray[np.uint64]:
+        """The two words of the key, which is all that Philox asks for."""
+        return self.words
+
+
+@cache
+def _stream_number(stream: str) -> int:
+    return int.from_bytes(blake2b(stream.encode(), digest_size=8).digest(), "little")
+
+
+def draw_integers(rng: np.random.Generator, bound: int, count: int) -> IntArray:
+    """Uniform on 0 .. bound - 1 (exactly for powers of two, else to within bound * 2**-53)."""
+    return (rng.random(count) * bound).astype(np.int64)
+
+
+def draw_lengths(
+    rng: np.random.Generator, batch_size: int, lengths: Lengths, multiple: int = 1
+) -> IntArray:
+    """Uniform over the lengths in the range that are multiples of `multiple`."""
+    low, high = check_request(batch_size, lengths)
+    first, last = -(-low // multiple), high // multiple
+    if first > last:
+        raise InputError(f"lengths {low}-{high}: none is a multiple of {multiple}")
+    return (first + draw_integers(rng, last - first + 1, batch_size)) * multiple
+
+
+def check_request(batch_size: int, lengths: Lengths) -> Lengths:
+    """Refuse what no task can draw; gives the lengths back."""
+    low, high = lengths
+    if not 1 <= low <= high:
+        raise InputError(f"lengths {low}-{high}: expected low-high with 1 <= low <= high")
+    if batch_size < 1:
+        raise InputError(f"{batch_size} pairs asked for: expected at least 1")
+    return low, high
+
+
+def parse_lengths(text: str) -> Lengths:
+    """Read `8-12`, or `10` for one length only."""
+    low, dash, high = text.partition("-")
+    try:
+        lengths = int(low), int(high if dash else low)
+    except ValueError:
+        raise InputError(f"lengths {text!r}: expected 8-12, say, or one length") from None
+    return check_request(1, lengths)

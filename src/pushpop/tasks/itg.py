@@ -1,0 +1,151 @@
+"""Tasks whose pairs come from a synchronous grammar (inversion transduction grammars).
+
+Rejection draws derivations until one has a source length in the range; for long sources or for
+grammars whose derivations mostly never end it takes forever. Here the length is drawn first, by
+the probability that the grammar gives it, and then every rule and every division of the length
+among a rule's children by its probability given that length: the same distribution, no rejects.
+"""
+
+from importlib import resources
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pushpop.errors import InputError
+from pushpop.tasks.base import Lengths, Pairs, Task, check_request
+from pushpop.tasks.grammar import Grammar, Link, Symbol
+from pushpop.tasks.grammar_file import parse_grammar
+from pushpop.tasks.ragged import FloatArray, IntArray
+from pushpop.tasks.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from pushpop.tasks.derivation import Inside, Tables
+
+SMALLEST = 1e-280
+"""Probabilities below this are near the end of what a float can hold."""
+
+
+class GrammarTask(Task):
+    """Pairs of a grammar, given the range of the source length.
+
+    svo-sov:  si1 vi28 oi5 oi7 ||| so1 oo5 oo7 vo28
+    gender:   the ne19 and the me17 we11 ||| das ng19 und der mg17 wg11
+    """
+
+    def __init__(self, grammar: Grammar, name: str | None = None) -> None:
+        self.name = grammar.origin if name is None else name
+        self.grammar = grammar
+        self.vocabulary = Vocabulary(*grammar.terminals())
+        self._tables: Tables | None = None
+        self._chain = _longest_unit_chain(grammar)
+        self._inside: Inside | None = None
+        self._lengths: dict[Lengths, tuple[IntArray, FloatArray]] = {}
+
+    @classmethod
+    def packaged(cls, name: str) -> "GrammarTask":
+        """The task of a grammar that comes with the package."""
+        file = resources.files("pushpop.tasks") / "grammars" / f"{name}.itg"
+        return cls(parse_grammar(file.read_text(encoding="utf-8"), file.name), name)
+
+    def sample(self, rng: np.random.Generator, batch_size: int, lengths: Lengths) -> Pairs:
+        """Draw the lengths, then derivation after derivation."""
+        from pushpop.tasks.derivation import derive, draws_needed
+
+        low, high = check_request(batch_size, lengths)
+        possible, cumulative = self._length_distribution(low, high)
+        thresholds = rng.random(batch_size) * cumulative[-1]
+        source_lengths = possible[np.searchsorted(cumulative, thresholds, side="right")]
+        uniforms = rng.random(draws_needed(source_lengths, self._chain))
+        source, target, target_lengths = derive(
+            self._compiled(), self._probabilities(high), source_lengths, uniforms, self._chain
+        )
+        return Pairs(source, source_lengths, target, target_lengths)
+
+    def length_probabilities(self, longest: int) -> FloatArray:
+        """[n]: the probability that a free derivation has a source of n symbols, n <= longest."""
+        return self._probabilities(longest).P[0, : longest + 1]
+
+    def _length_distribution(self, low: int, high: int) -> tuple[IntArray, FloatArray]:
+        """The lengths in the range that the grammar can produce, and the running sums of their
+        probabilities."""
+        if (low, high) not in self._lengths:
+            probabilities = self.length_probabilities(high)[low:]
+            if probabilities.max() < SMALLEST:
+                raise InputError(
+                    f"{self.name} has no source of length {low}-{high}{self._nearby(low, high)}"
+                )
+            possible = np.flatnonzero(probabilities >= SMALLEST)
+            self._lengths[low, high] = possible + low, np.cumsum(probabilities[possible])
+        return self._lengths[low, high]
+
+    def _nearby(self, low: int, high: int) -> str:
+        """What to say of the lengths that there are."""
+        possible = np.flatnonzero(self.length_probabilities(2 * high + 64) >= SMALLEST)
+        shorter, longer = possible[possible < low], possible[possible > high]
+        near = [str(length) for length in (*shorter[-1:], *longer[:1])]
+        return f"; the nearest it has: {', '.join(near)}" if near else ""
+
+    def _probabilities(self, longest: int) -> "Inside":
+        """The inside tables up to a length; their entries do not depend on how far they go."""
+        from pushpop.tasks.derivation import inside
+
+        if self._inside is None or self._inside.P.shape[1] <= longest:
+            self._inside = inside(self._compiled(), longest)
+        return self._inside
+
+    def _compiled(self) -> "Tables":
+        if self._tables is None:
+            self._tables = compile_grammar(self.grammar, self.vocabulary)
+        return self._tables
+
+
+def compile_grammar(grammar: Grammar, vocabulary: Vocabulary) -> "Tables":
+    """The grammar as arrays; its root becomes nonterminal 0."""
+    from pushpop.tasks.derivation import Tables
+
+    numbers = {name: number for number, name in enumerate(grammar.by_left)}
+    rules = [rule for group in grammar.by_left.values() for rule in group]
+    source_words = {word: number for number, word in enumerate(vocabulary.source)}
+    target_words = {word: number for number, word in enumerate(vocabulary.target)}
+
+    def codes(side: tuple[Symbol, ...], words: dict[str, int], children: list[Link]) -> list[int]:
+        return [
+            -1 - children.index(symbol) if isinstance(symbol, Link) else words[symbol]
+            for symbol in side
+        ]
+
+    first_child, child = _flat([[numbers[link.name] for link in rule.children] for rule in rules])
+    first_source, source = _flat(
+        [codes(rule.source, source_words, list(rule.children)) for rule in rules]
+    )
+    first_target, target = _flat(
+        [codes(rule.target, target_words, list(rule.children)) for rule in rules]
+    )
+    return Tables(
+        weight=np.array([float(rule.probability) for rule in rules]),
+        words=np.array([len(rule.source) - len(rule.children) for rule in rules]),
+        first_rule=np.cumsum([0, *map(len, grammar.by_left.values())]),
+        first_child=first_child,
+        child=child,
+        first_source=first_source,
+        source=source,
+        first_target=first_target,
+        target=target,
+        units_first=np.array([numbers[name] for name in grammar.units_first()]),
+    )
+
+
+def _flat(rows: list[list[int]]) -> tuple[IntArray, IntArray]:
+    """Where each row starts (and the last one ends), and the rows end to end."""
+    first = np.array([0, *accumulate(map(len, rows))], np.int64)
+    return first, np.array([number for row in rows for number in row], np.int64)
+
+
+def _longest_unit_chain(grammar: Grammar) -> int:
+    """The most nonterminals in a row of unit rules, the last one's other rules included."""
+    longest: dict[str, int] = {}
+    for name in grammar.units_first():
+        units = (rule for rule in grammar.by_left[name] if rule.unit)
+        longest[name] = 1 + max((longest[rule.children[0].name] for rule in units), default=0)
+    return max(longest.values())

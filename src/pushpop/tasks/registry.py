@@ -1,0 +1,33 @@
+"""Tasks by name."""
+
+from collections.abc import Callable
+from functools import partial
+
+from pushpop.errors import InputError, did_you_mean
+from pushpop.tasks.base import Task
+from pushpop.tasks.brackets import Brackets
+from pushpop.tasks.grammar_file import read_grammar
+from pushpop.tasks.itg import GrammarTask
+from pushpop.tasks.synthetic import Copy, Duplicate, Flip, OddsFirst, Reverse
+
+TASKS: dict[str, Callable[[], Task]] = {
+    "copy": Copy,
+    "reverse": Reverse,
+    "flip": Flip,
+    "svo-sov": partial(GrammarTask.packaged, "svo-sov"),
+    "gender": partial(GrammarTask.packaged, "gender"),
+    "duplicate": Duplicate,
+    "odds-first": OddsFirst,
+    "brackets": Brackets,
+}
+
+
+def get_task(name: str) -> Task:
+    """The task of that name; a name that ends in .itg is the path of a grammar file."""
+    if name.endswith(".itg"):
+        return GrammarTask(read_grammar(name))
+    if name not in TASKS:
+        hint = did_you_mean(name, TASKS)
+        known = ", ".join(TASKS)
+        raise InputError(f"unknown task {name!r}{hint} (tasks: {known}, or a .itg file)")
+    return TASKS[name]()

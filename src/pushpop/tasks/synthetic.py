@@ -1,0 +1,113 @@
+"""Tasks whose target is a rearrangement of a random source: copy, reverse, flip, duplicate and
+odds first.
+
+Source lengths are uniform over the range, and every symbol is uniform over the vocabulary
+a1 ... a128, which both sides share.
+"""
+
+from abc import abstractmethod
+
+import numpy as np
+
+from pushpop.tasks.base import Lengths, Pairs, Task, draw_integers, draw_lengths
+from pushpop.tasks.ragged import IntArray, places
+from pushpop.tasks.vocabulary import Vocabulary
+
+
+class RearrangementTask(Task):
+    """A random source; the target says which of its symbols come in which order."""
+
+    multiple = 1
+    """Source lengths are multiples of this."""
+
+    def __init__(self, symbols: int = 128) -> None:
+        alphabet = tuple(f"a{number + 1}" for number in range(symbols))
+        self.vocabulary = Vocabulary(alphabet, alphabet)
+
+    def sample(self, rng: np.random.Generator, batch_size: int, lengths: Lengths) -> Pairs:
+        """Draw the lengths, then the symbols, then rearrange."""
+        source_lengths = draw_lengths(rng, batch_size, lengths, self.multiple)
+        total = int(source_lengths.sum())
+        source = draw_integers(rng, len(self.vocabulary.source), total)
+        order, target_lengths = self.rearrange(source_lengths)
+        return Pairs(source, source_lengths, source[order], target_lengths)
+
+    @abstractmethod
+    def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
+        """For sources laid end to end: the index of the source symbol that each target symbol
+        repeats, and the targets' lengths."""
+
+
+class Copy(RearrangementTask):
+    """The target is the source.
+
+    a5 a7 a7 a2 ||| a5 a7 a7 a2
+    """
+
+    name = "copy"
+
+    def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
+        """Every symbol in its place."""
+        return np.arange(lengths.sum()), lengths
+
+
+class Reverse(RearrangementTask):
+    """The target is the source read from its end.
+
+    a5 a7 a7 a2 ||| a2 a7 a7 a5
+    """
+
+    name = "reverse"
+
+    def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
+        """Position p takes the symbol at length - 1 - p."""
+        rows, positions = places(lengths)
+        return np.cumsum(lengths)[rows] - 1 - positions, lengths
+
+
+class Flip(RearrangementTask):
+    """Every two neighbours change places; sources have even lengths.
+
+    a5 a7 a1 a2 ||| a7 a5 a2 a1
+
+    An odd length is not drawn at all: lengths are uniform over the even ones in the range, which
+    is what drawing again after an odd draw would give. A range without an even length is refused.
+    """
+
+    name = "flip"
+    multiple = 2
+
+    def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
+        """Every source starts at an even index, so neighbours differ in the lowest bit only."""
+        return np.arange(lengths.sum()) ^ 1, lengths
+
+
+class Duplicate(RearrangementTask):
+    """The target is the source, twice.
+
+    a5 a7 a2 ||| a5 a7 a2 a5 a7 a2
+    """
+
+    name = "duplicate"
+
+    def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
+        """Positions past the end of the source start it again."""
+        rows, positions = places(2 * lengths)
+        starts = np.cumsum(lengths) - lengths
+        return starts[rows] + positions % lengths[rows], 2 * lengths
+
+
+class OddsFirst(RearrangementTask):
+    """The target is the first, third, fifth ... symbol, then the second, fourth, sixth ...
+
+    a1 a2 a3 a4 a5 ||| a1 a3 a5 a2 a4
+    """
+
+    name = "odds-first"
+
+    def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
+        """A row of length n has (n + 1) // 2 odd places, counted from 1."""
+        rows, positions = places(lengths)
+        odds = ((lengths + 1) // 2)[rows]
+        taken = np.where(positions < odds, 2 * positions, 2 * (positions - odds) + 1)
+        return (np.cumsum(lengths) - lengths)[rows] + taken, lengths

@@ -1,0 +1,116 @@
+"""Symbols and their ids: which symbol has which row in the input and the output table.
+
+One input table holds everything a model reads; one output table holds everything it predicts:
+
+    input id    SOS = 0    SEP = 1    source symbols from 2    target symbols after them
+    output id   EOS = 0               target symbols from 1
+
+Source and target symbols have ids of their own in the input table even where they are spelt the
+same. Nothing ever has to predict padding, SOS or SEP, so the output table has no row for them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pushpop.errors import InputError, did_you_mean
+from pushpop.tasks.ragged import IntArray
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The symbols of either side, in the order of their numbers."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+
+    SOS: ClassVar[int] = 0
+    SEP: ClassVar[int] = 1
+    EOS: ClassVar[int] = 0
+    source_input_start: ClassVar[int] = 2
+    target_output_start: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        for side, symbols in (("source", self.source), ("target", self.target)):
+            seen: set[str] = set()
+            for symbol in symbols:
+                if not isinstance(symbol, str) or not symbol:
+                    raise InputError(f"{side} vocabulary: {symbol!r} is no symbol")
+                if symbol in seen:
+                    raise InputError(f"{side} vocabulary: {symbol!r} occurs twice")
+                seen.add(symbol)
+
+    @property
+    def target_input_start(self) -> int:
+        """Input id of target symbol number 0; its output id is `target_output_start`."""
+        return self.source_input_start + len(self.source)
+
+    @property
+    def input_size(self) -> int:
+        """Rows of the input table: SOS, SEP, source and target symbols."""
+        return self.target_input_start + len(self.target)
+
+    @property
+    def output_size(self) -> int:
+        """Rows of the output table: EOS and the target symbols."""
+        return self.target_output_start + len(self.target)
+
+    def encode_source(self, symbols: Iterable[str]) -> IntArray:
+        """The symbols' numbers; add `source_input_start` for input ids."""
+        return _encode(symbols, self._source_numbers, "source")
+
+    def encode_target(self, symbols: Iterable[str]) -> IntArray:
+        """The symbols' numbers; add `target_input_start` or `target_output_start` for ids."""
+        return _encode(symbols, self._target_numbers, "target")
+
+    def decode_source(self, numbers: Iterable[int]) -> list[str]:
+        """The symbols with these numbers."""
+        return [self.source[number] for number in numbers]
+
+    def decode_target(self, numbers: Iterable[int]) -> list[str]:
+        """The symbols with these numbers."""
+        return [self.target[number] for number in numbers]
+
+    def decode_output(self, ids: Iterable[int]) -> list[str]:
+        """The target symbols that these output ids stand for, up to the first EOS."""
+        symbols = []
+        for output_id in ids:
+            if output_id == self.EOS:
+                break
+            symbols.append(self.target[output_id - self.target_output_start])
+        return symbols
+
+    def to_dict(self) -> dict[str, list[str]]:
+        """Plain lists, ready for JSON."""
+        return {"source": list(self.source), "target": list(self.target)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Vocabulary":
+        """Undo `to_dict`."""
+        if set(data) != {"source", "target"}:
+            given = ", ".join(sorted(map(str, data))) or "nothing"
+            raise InputError(f"vocabulary: expected the keys source and target, found {given}")
+        for side in ("source", "target"):
+            if not isinstance(data[side], list | tuple):
+                raise InputError(f"vocabulary: {side} is {data[side]!r}, expected a list")
+        return cls(tuple(data["source"]), tuple(data["target"]))
+
+    @cached_property
+    def _source_numbers(self) -> dict[str, int]:
+        return {symbol: number for number, symbol in enumerate(self.source)}
+
+    @cached_property
+    def _target_numbers(self) -> dict[str, int]:
+        return {symbol: number for number, symbol in enumerate(self.target)}
+
+
+def _encode(symbols: Iterable[str], numbers: Mapping[str, int], side: str) -> IntArray:
+    try:
+        return np.array([numbers[symbol] for symbol in symbols], np.int64)
+    except KeyError as missing:
+        symbol = missing.args[0]
+        hint = did_you_mean(symbol, numbers)
+        raise InputError(f"unknown {side} symbol {symbol!r}{hint}") from None

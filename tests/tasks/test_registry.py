@@ -1,0 +1,37 @@
+"""Tasks by name."""
+
+from pathlib import Path
+
+import pytest
+
+from pushpop.errors import InputError
+from pushpop.tasks import TASKS, get_task
+
+NAMES = "copy reverse flip svo-sov gender duplicate odds-first brackets"
+
+
+def test_every_task_has_its_name() -> None:
+    assert list(TASKS) == NAMES.split()
+    assert [get_task(name).name for name in TASKS] == list(TASKS)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_shows_an_example(name: str) -> None:
+    assert " ||| " in (type(get_task(name)).__doc__ or "")
+
+
+@pytest.mark.parametrize(("given", "meant"), [("revrese", "reverse"), ("svo_sov", "svo-sov")])
+def test_an_unknown_name_is_answered_with_the_nearest(given: str, meant: str) -> None:
+    with pytest.raises(InputError, match=f"unknown task '{given}'; did you mean '{meant}'"):
+        get_task(given)
+
+
+def test_a_name_far_from_any_is_answered_with_all() -> None:
+    with pytest.raises(InputError, match=r"unknown task 'zzz' \(tasks: copy, reverse, .*\)"):
+        get_task("zzz")
+
+
+def test_a_path_that_ends_in_itg_is_a_grammar_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.itg"
+    path.write_text("1 A -> x | y")
+    assert get_task(str(path)).vocabulary.target == ("y",)
