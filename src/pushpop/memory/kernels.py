@@ -70,9 +70,9 @@ def _pop(end, amount, s, cells, mask, lo, hi, log_cells, log_s, logged):
 
 
 @_jit
-def _pops(kind, pop, at, s, cells, mask, lo, hi, log_cells, log_s, logged, dropped, before):
-    """The pops of one step, pop[at]; dropped[at] and before[at] take the counts and trims at both
-    ends.
+def _pops(kind, pop, at, first, s, cells, mask, lo, hi, log_cells, log_s, logged, dropped, before):
+    """The pops of one step, pop[at, first :]; dropped[at] and before[at] take the counts and trims
+    at both ends.
 
     A queue's idle top is popped by 0: that sweeps away a cell just pushed with strength 0, which no
     later step can reach with a gradient.
@@ -82,7 +82,7 @@ def _pops(kind, pop, at, s, cells, mask, lo, hi, log_cells, log_s, logged, dropp
     before[at, TOP] = before[at, BOTTOM] = -1
     if kind == QUEUE:
         lo, hi, logged, before[at, BOTTOM] = _pop(
-            BOTTOM, pop[at, 0], s, cells, mask, lo, hi, log_cells, log_s, logged
+            BOTTOM, pop[at, first], s, cells, mask, lo, hi, log_cells, log_s, logged
         )
         dropped[at, BOTTOM] = logged - start
         start = logged
@@ -90,14 +90,14 @@ def _pops(kind, pop, at, s, cells, mask, lo, hi, log_cells, log_s, logged, dropp
         dropped[at, TOP] = logged - start
         return lo, hi, logged
     lo, hi, logged, before[at, TOP] = _pop(
-        TOP, pop[at, 0], s, cells, mask, lo, hi, log_cells, log_s, logged
+        TOP, pop[at, first], s, cells, mask, lo, hi, log_cells, log_s, logged
     )
     dropped[at, TOP] = logged - start
     dropped[at, BOTTOM] = 0
     if kind == DEQUE:
         start = logged
         lo, hi, logged, before[at, BOTTOM] = _pop(
-            BOTTOM, pop[at, 1], s, cells, mask, lo, hi, log_cells, log_s, logged
+            BOTTOM, pop[at, first + 1], s, cells, mask, lo, hi, log_cells, log_s, logged
         )
         dropped[at, BOTTOM] = logged - start
     return lo, hi, logged
@@ -164,34 +164,34 @@ def begin(strengths, s, cells, lo, hi, logged, poisoned, below):
 
 @_jit
 def step(
-    kind, t, rows, values, push, pop, initial, out, base, stride,
+    kind, t, rows, values, gates, initial, out, base, stride,
     s, cells, lo, hi, logged, poisoned, log_cells, log_s, dropped, before,
 ):  # fmt: skip
     """Time step t of the first `rows` rows; row b's read goes to out[base + b * stride :].
 
-    values [T*B*E, D], initial [B*N, D], push and pop [T*B, E], log_cells and log_s [B, room],
-    dropped and before [T*B, 2].
+    values [T*B*E, D], initial [B*N, D], gates [T*B, 2*E] (the pushes, then the pops), log_cells
+    and log_s [B, room], dropped and before [T*B, 2].
     """
-    B, E, D = len(lo), push.shape[1], values.shape[1]
+    B, E, D = len(lo), gates.shape[1] // 2, values.shape[1]
     for b in range(rows):
         at = t * B + b
         row, row_cells = s[b], cells[b]
         low, high, logged[b] = _pops(
-            kind, pop, at, row, row_cells, -1, lo[b], hi[b],
+            kind, gates, at, E, row, row_cells, -1, lo[b], hi[b],
             log_cells[b], log_s[b], logged[b], dropped, before,
         )  # fmt: skip
         if t == 0:
             high = _drop_zeros(row, row_cells, low, high)
-        row[high] = push[at, 0]
+        row[high] = gates[at, 0]
         row_cells[high] = at * E
         high += 1
         if kind == DEQUE:
             low -= 1
-            row[low] = push[at, 1]
+            row[low] = gates[at, 1]
             row_cells[low] = at * E + 1
         lo[b], hi[b] = low, high
-        for e in range(E):  # NaN compares as false everywhere, so it must be looked for
-            poisoned[b] |= push[at, e] != push[at, e] or pop[at, e] != pop[at, e]
+        for e in range(2 * E):  # NaN compares as false everywhere, so it must be looked for
+            poisoned[b] |= gates[at, e] != gates[at, e]
         start = base + b * stride
         if poisoned[b]:
             out[start : start + E * D] = np.nan
@@ -215,11 +215,11 @@ def finish(s, cells, lo, hi, logged, log_cells, log_s, out_s, out_cells, counts)
 
 @_jit
 def forward(
-    kind, values, push, pop, initial, strengths, reads, out_s, out_cells, counts,
+    kind, values, gates, initial, strengths, reads, out_s, out_cells, counts,
     log_cells, log_s, dropped, before,
 ):  # fmt: skip
-    """Run T steps. Shapes: values and reads [T, B, E, D], push and pop [T, B, E], initial
-    [B, N, D], strengths [B, N]; the others as for `step` and `finish`, dropped and before
+    """Run T steps. Shapes: values and reads [T, B, E, D], gates [T, B, 2*E], initial [B, N, D],
+    strengths [B, N]; the others as for `step` and `finish`, dropped and before
     [T, B, 2].
     """
     T, B, E, D = values.shape
@@ -231,11 +231,11 @@ def forward(
     begin(strengths, s, cells, lo, hi, logged, poisoned, below)
     pushed, out = values.reshape(T * B * E, D), reads.reshape(-1)
     first = initial.reshape(B * strengths.shape[1], D)
-    push, pop = push.reshape(T * B, E), pop.reshape(T * B, E)
+    gates = gates.reshape(T * B, 2 * E)
     dropped, before = dropped.reshape(T * B, 2), before.reshape(T * B, 2)
     for t in range(T):
         step(
-            kind, t, B, pushed, push, pop, first, out, t * B * E * D, E * D,
+            kind, t, B, pushed, gates, first, out, t * B * E * D, E * D,
             s, cells, lo, hi, logged, poisoned, log_cells, log_s, dropped, before,
         )  # fmt: skip
     finish(s, cells, lo, hi, logged, log_cells, log_s, out_s, out_cells, counts)
@@ -257,7 +257,7 @@ def advance(kind, value, push, pop, slots, cells, s, lo, hi, read, old_values, o
     E = push.shape[1]
     for b in range(B):
         low, high, _ = _pops(
-            kind, pop, b, s[b], cells[b], mask, lo[b], hi[b],
+            kind, pop, b, 0, s[b], cells[b], mask, lo[b], hi[b],
             no_cells, no_s, 0, dropped, before,
         )  # fmt: skip
         _swap_in(high & mask, b, 0, slots, s, value, push, old_values, old_s)

@@ -125,13 +125,13 @@ def unbegin(
 @_jit
 def unstep(
     kind, t, rows, values, initial, grad, base, stride, s, g, cells, lo, hi, logged, untouched,
-    log_cells, log_s, dropped, before, g_values, g_push, g_pop, g_initial,
+    log_cells, log_s, dropped, before, g_values, g_gates, g_initial,
 ):  # fmt: skip
-    """Undo `step`: the gradients of its push and pop, [T*B, E], and of the values pushed in it.
+    """Undo `step`: the gradients of its gates, [T*B, 2*E], and of the values pushed in it.
 
     grad holds the gradients of the reads, where `step` put the reads.
     """
-    B, E, D = len(lo), g_push.shape[1], values.shape[1]
+    B, E, D = len(lo), g_gates.shape[1] // 2, values.shape[1]
     near_end = BOTTOM if kind == QUEUE else TOP
     for b in range(rows):
         at = t * B + b
@@ -148,10 +148,10 @@ def unstep(
                 BOTTOM, grad[start + D : start + 2 * D], row, row_g, row_cells, low, high,
                 values, initial, g_values, g_initial, untouched,
             )  # fmt: skip
-            g_push[at, 1] = row_g[low]
+            g_gates[at, 1] = row_g[low]
             low += 1
         high -= 1
-        g_push[at, 0] = row_g[high]
+        g_gates[at, 0] = row_g[high]
         # The pops, last first: a queue's sweep of its top, the bottom, the top.
         if kind == QUEUE:
             low, high, log, _ = _unpop(
@@ -159,12 +159,12 @@ def unstep(
                 row, row_g, row_cells, low, high, row_log, row_log_s, log,
             )  # fmt: skip
         if kind != STACK:
-            low, high, log, g_pop[at, E - 1] = _unpop(
+            low, high, log, g_gates[at, 2 * E - 1] = _unpop(
                 BOTTOM, kind, before[at, BOTTOM], dropped[at, BOTTOM],
                 row, row_g, row_cells, low, high, row_log, row_log_s, log,
             )  # fmt: skip
         if kind != QUEUE:
-            low, high, log, g_pop[at, 0] = _unpop(
+            low, high, log, g_gates[at, E] = _unpop(
                 TOP, kind, before[at, TOP], dropped[at, TOP],
                 row, row_g, row_cells, low, high, row_log, row_log_s, log,
             )  # fmt: skip
@@ -185,7 +185,7 @@ def unfinish(g, cells, lo, hi, g_strengths):
 @_jit
 def backward(
     kind, values, initial, out_s, out_cells, counts, log_cells, log_s, dropped, before,
-    grad_reads, grad_s, grad_values, grad_push, grad_pop, grad_initial, grad_strengths,
+    grad_reads, grad_s, grad_values, grad_gates, grad_initial, grad_strengths,
 ):  # fmt: skip
     """The gradients of `forward`'s inputs from those of its reads and final strengths.
 
@@ -207,11 +207,11 @@ def backward(
     pushed, first = values.reshape(T * B * E, D), initial.reshape(n_first, D)
     g_values, g_first = grad_values.reshape(T * B * E, D), grad_initial.reshape(n_first, D)
     grad = grad_reads.reshape(-1)
-    g_push, g_pop = grad_push.reshape(T * B, E), grad_pop.reshape(T * B, E)
+    g_gates = grad_gates.reshape(T * B, 2 * E)
     for t in range(T - 1, -1, -1):
         unstep(
             kind, t, B, pushed, first, grad, t * B * E * D, E * D,
             s, g, cells, lo, hi, logged, untouched, log_cells, log_s, dropped, before,
-            g_values, g_push, g_pop, g_first,
+            g_values, g_gates, g_first,
         )  # fmt: skip
     unfinish(g, cells, lo, hi, grad_strengths.reshape(-1))

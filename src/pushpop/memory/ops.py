@@ -15,12 +15,12 @@ from pushpop.memory.state import Cells, MemoryState, Walked
 
 KINDS = ("stack", "queue", "deque")
 BACKENDS = ("auto", "reference", "parallel", "fused")
-_WALKABLE = (torch.float32, torch.float64)
+WALKABLE = (torch.float32, torch.float64)
 
 
 def choose_backend(backend: str, device: torch.device, dtype: torch.dtype) -> str:
     """The implementation to run; asking for one that cannot run raises."""
-    walkable = device.type == "cpu" and dtype in _WALKABLE
+    walkable = device.type == "cpu" and dtype in WALKABLE
     if backend == "auto":
         return "fused" if walkable else "parallel"
     if backend == "fused" and not walkable:
@@ -97,7 +97,7 @@ def walk(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """reads; final strengths, rows and counts of cells (`state.Walked`); the log of the walk."""
     out = _walk_outputs(values, strengths)
-    arrays = [_array(x) for x in (values, push, pop, initial, strengths)]
+    arrays = [_array(x) for x in (values, torch.cat([push, pop], -1), initial, strengths)]
     load_kernels().forward(kind, *arrays, *(x.numpy() for x in out))
     return out
 
@@ -142,11 +142,14 @@ def walk_backward(
     grad_s: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients of values, push, pop, initial values and initial strengths."""
-    out = _walk_gradients(values, initial)
+    g_values, g_push, g_pop, g_initial, g_strengths = _walk_gradients(values, initial)
+    g_gates = values.new_empty(*values.shape[:2], 2 * values.shape[2])
     inputs = (values, initial, final_s, final_rows, counts, log_rows, log_s, dropped, before)
-    arrays = [_array(x) for x in (*inputs, grad_reads, grad_s)]
-    load_kernels_backward().backward(kind, *arrays, *(x.numpy() for x in out))
-    return out
+    outputs = (g_values, g_gates, g_initial, g_strengths)
+    arrays = [_array(x) for x in (*inputs, grad_reads, grad_s, *outputs)]
+    load_kernels_backward().backward(kind, *arrays)
+    torch.split_copy(g_gates, values.shape[2], -1, out=(g_push, g_pop))
+    return g_values, g_push, g_pop, g_initial, g_strengths
 
 
 @walk_backward.register_fake

@@ -144,6 +144,16 @@ class MemoryState:
             )
         return MemoryState(self.values[rows], self.strengths[rows])
 
+    @classmethod
+    def join(cls, states: "list[MemoryState]") -> "MemoryState":
+        """One state of all their rows, one after the other."""
+        n_cells = max(state.strengths.shape[1] for state in states)
+        missing = [n_cells - state.strengths.shape[1] for state in states]
+        pairs = list(zip(states, missing, strict=True))
+        values = [torch.nn.functional.pad(s.values, (0, 0, 0, n)) for s, n in pairs]
+        strengths = [torch.nn.functional.pad(s.strengths, (0, n)) for s, n in pairs]
+        return cls(torch.cat(values), torch.cat(strengths))
+
     def equal(self, other: "MemoryState", rtol: float = 0.0, atol: float = 0.0) -> bool:
         """Whether both hold the same cells, up to cells without strength and the tolerance."""
         if (self.batch_size, self.width) != (other.batch_size, other.width):

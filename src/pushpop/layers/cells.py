@@ -1,0 +1,113 @@
+"""Controllers: one step of an LSTM, a GRU or an Elman network, one bias vector a gate.
+
+They have the signatures of torch's cells, `cell(x, state) -> state`, and any module with such a
+signature can stand in for them.
+"""
+
+from math import sqrt
+
+import torch
+from torch import Tensor, nn
+
+Controller = Tensor | tuple[Tensor, Tensor]
+"""A controller's state: h, or (h, c), each [B, H]."""
+
+
+class Cell(nn.Module):
+    """What the three share: `gates` blocks of H rows over the input and over h, and one bias."""
+
+    def __init__(self, input_size: int, hidden_size: int, gates: int) -> None:
+        super().__init__()
+        self.input_size, self.hidden_size = input_size, hidden_size
+        self.weight_ih = nn.Parameter(torch.empty(gates * hidden_size, input_size))
+        self.weight_hh = nn.Parameter(torch.empty(gates * hidden_size, hidden_size))
+        self.bias = nn.Parameter(torch.empty(gates * hidden_size))
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -1 / sqrt(hidden_size), 1 / sqrt(hidden_size))
+
+    def extra_repr(self) -> str:
+        """The sizes, as `print(module)` shows them."""
+        return f"{self.input_size}, {self.hidden_size}"
+
+
+class LSTMCell(Cell):
+    """i, f, o = sigmoid(...), g = tanh(...); c = f c + i g; h = o tanh(c). Blocks: i, f, g, o."""
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__(input_size, hidden_size, gates=4)
+
+    def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """x [B, I] and (h, c) -> the next (h, c)."""
+        h, c = state
+        z = nn.functional.linear(x, self.weight_ih, self.bias) + h @ self.weight_hh.T
+        i, f, g, o = z.chunk(4, dim=-1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c
+
+
+class GRUCell(Cell):
+    """r, z = sigmoid(...); n = tanh(W_n x + b + r U_n h); h = (1 - z) n + z h. Blocks: r, z, n."""
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__(input_size, hidden_size, gates=3)
+
+    def forward(self, x: Tensor, h: Tensor) -> Tensor:
+        """x [B, I] and h -> the next h."""
+        from_x = nn.functional.linear(x, self.weight_ih, self.bias).chunk(3, dim=-1)
+        from_h = (h @ self.weight_hh.T).chunk(3, dim=-1)
+        r = torch.sigmoid(from_x[0] + from_h[0])
+        z = torch.sigmoid(from_x[1] + from_h[1])
+        n = torch.tanh(from_x[2] + r * from_h[2])
+        return n + z * (h - n)
+
+
+class ElmanCell(Cell):
+    """h = tanh(W x + U h + b)."""
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__(input_size, hidden_size, gates=1)
+
+    def forward(self, x: Tensor, h: Tensor) -> Tensor:
+        """x [B, I] and h -> the next h."""
+        return torch.tanh(nn.functional.linear(x, self.weight_ih, self.bias) + h @ self.weight_hh.T)
+
+
+CELLS: dict[str, type[LSTMCell] | type[GRUCell] | type[ElmanCell]] = {
+    "lstm": LSTMCell,
+    "gru": GRUCell,
+    "rnn": ElmanCell,
+}
+
+
+def make_cell(cell: str | nn.Module, input_size: int, hidden_size: int) -> nn.Module:
+    """A cell by name, or the given one if it fits."""
+    if isinstance(cell, str):
+        if cell not in CELLS:
+            raise ValueError(f"cell must be one of {', '.join(CELLS)} or a module; got {cell!r}")
+        return CELLS[cell](input_size, hidden_size)
+    shape = probe(cell, input_size)[0]
+    if shape != hidden_size:
+        raise ValueError(f"the given cell has hidden size {shape}, this layer {hidden_size}")
+    return cell
+
+
+def probe(cell: nn.Module, input_size: int) -> tuple[int, bool]:
+    """A cell's hidden size, and whether its state is a pair (h, c)."""
+    if isinstance(cell, Cell):
+        return cell.hidden_size, isinstance(cell, LSTMCell)
+    if isinstance(cell, nn.RNNCellBase):
+        return cell.hidden_size, isinstance(cell, nn.LSTMCell)
+    like = next(cell.parameters(), torch.empty(0))
+    training = cell.training
+    try:
+        with torch.no_grad():
+            state = cell.eval()(like.new_zeros(1, input_size))
+    except Exception as error:
+        raise ValueError(
+            f"the given cell could not be called as cell(x) with x [1, {input_size}], as "
+            f"nn.LSTMCell and nn.GRUCell can: {error}"
+        ) from error
+    finally:
+        cell.train(training)
+    pair = isinstance(state, tuple)
+    return int((state[0] if pair else state).shape[-1]), pair

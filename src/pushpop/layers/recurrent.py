@@ -1,0 +1,228 @@
+"""A recurrent layer with a memory: nn.LSTM's contract around a stack, a queue or a deque."""
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from pushpop.layers import fused
+from pushpop.layers.cells import make_cell, probe
+from pushpop.layers.lengths import Ragged, check_lengths
+from pushpop.layers.state import RNNState
+from pushpop.memory import MemoryState, NeuralDeque, NeuralMemory, NeuralQueue, NeuralStack
+
+MEMORIES: dict[str, type[NeuralMemory]] = {
+    "stack": NeuralStack,
+    "queue": NeuralQueue,
+    "deque": NeuralDeque,
+}
+BACKENDS = ("auto", "fused", "generic")
+Bias = float | Sequence[float]
+
+
+class MemoryRNN(nn.Module):
+    """A controller and the memory it works, as one recurrent layer.
+
+    At each step the controller reads the input and what the memory gave at the step before, and its
+    output o' decides everything: push, pop = sigmoid(W o' + b), value = tanh(W o' + b) and the
+    layer's output o = tanh(W_o o' + b_o). A deque has push, pop, value and read at each end.
+
+    Args:
+        input_size: I, the width of the input.
+        hidden_size: H, the width of the controller.
+        memory: "stack", "queue" or "deque".
+        memory_width: D, the width of what is pushed and read; `None`: H.
+        cell: "lstm", "gru" or "rnn" (one bias vector a gate), or a module with the signature of
+            nn.LSTMCell or nn.GRUCell over I + D inputs (deque: I + 2 D).
+        output_size: O, the width of the output; `None`: H.
+        batch_first: whether input and output are [B, T, ...].
+        push_bias: what the push gates' biases start at; one number, or a deque's (top, bottom).
+            `None`: drawn as the weights are.
+        pop_bias: the same for the pop gates. Negative, or pops empty the memory and teach nothing.
+        backend: "fused" (whole sequences on the CPU, hand-written gradients), "generic" (step by
+            step, any cell and device) or "auto": fused where it can run.
+
+    Everything else is drawn from the uniform distribution on +-1/sqrt(H), the learned initial state
+    of the controller (h0, c0) too. The first read is 0 and the first memory empty.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        memory: str = "stack",
+        memory_width: int | None = None,
+        cell: str | nn.Module = "lstm",
+        output_size: int | None = None,
+        batch_first: bool = False,
+        *,
+        push_bias: Bias | None = None,
+        pop_bias: Bias | None = -1.0,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        if memory not in MEMORIES:
+            raise ValueError(f"memory must be one of {', '.join(MEMORIES)}; got {memory!r}")
+        if backend not in BACKENDS:
+            raise ValueError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
+        width = hidden_size if memory_width is None else memory_width
+        outputs = hidden_size if output_size is None else output_size
+        for name, size in (("input", input_size), ("hidden", hidden_size), ("output", outputs)):
+            if size < 1:
+                raise ValueError(f"{name}_size must be at least 1; got {size}")
+        self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, outputs
+        self.batch_first, self.backend = batch_first, backend
+        self.memory = MEMORIES[memory](width, validate=False)  # gates are sigmoids: always valid
+        seen = input_size + self.ends * width
+        self.cell = make_cell(cell, seen, hidden_size)
+        self.has_c = probe(self.cell, seen)[1]
+        self.gates = nn.Linear(hidden_size, 2 * self.ends)  # push at each end, then pop
+        self.value = nn.Linear(hidden_size, self.ends * width)
+        self.output = nn.Linear(hidden_size, outputs)
+        self.h0 = nn.Parameter(torch.empty(hidden_size))
+        self.c0 = nn.Parameter(torch.empty(hidden_size)) if self.has_c else None
+        self._start(push_bias, pop_bias)
+
+    def _start(self, push_bias: Bias | None, pop_bias: Bias | None) -> None:
+        bound = 1 / sqrt(self.hidden_size)
+        for module in (self.gates, self.value, self.output):
+            for parameter in module.parameters():
+                nn.init.uniform_(parameter, -bound, bound)
+        for start in (self.h0, self.c0):
+            if start is not None:
+                nn.init.uniform_(start, -bound, bound)
+        with torch.no_grad():
+            for bias, first in ((push_bias, 0), (pop_bias, self.ends)):
+                if bias is not None:
+                    self.gates.bias[first : first + self.ends] = torch.as_tensor(bias)
+
+    @property
+    def ends(self) -> int:
+        """1, or 2 for a deque."""
+        return self.memory.ends
+
+    def forward(
+        self,
+        x: Tensor | PackedSequence,
+        state: RNNState | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+    ) -> tuple[Any, RNNState]:
+        """x [T, B, I] (or [T, I], or packed) -> output [T, B, O] (or as x is) and the state.
+
+        With `lengths` [B], steps from lengths[b] on are padding of row b: its output there is 0 and
+        its state stays as it was. The state of an unbatched call has a batch of 1.
+        """
+        if isinstance(x, PackedSequence):
+            padded, given = pad_packed_sequence(x, batch_first=self.batch_first)
+            output, state = self(padded, state, given)
+            packed = pack_padded_sequence(
+                output, given, batch_first=self.batch_first, enforce_sorted=False
+            )
+            return packed, state
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(self.h0.dtype)  # pushes and pops add up: half precision would lose them
+        with torch.autocast(x.device.type, enabled=False):
+            unbatched = x.dim() == 2
+            time_first = x.transpose(0, 1) if self.batch_first and not unbatched else x
+            time_first = time_first[:, None] if unbatched else time_first
+            self._check(time_first, state, "T, B")
+            hidden, state = self._run(time_first, state, lengths)
+            output = torch.tanh(self.output(hidden))
+            if lengths is not None:
+                steps = torch.arange(len(output), device=output.device)[:, None]
+                given = torch.as_tensor(lengths, device=output.device)
+                output = output.masked_fill((steps >= given)[..., None], 0)
+        if unbatched:
+            return output[:, 0], state
+        return output.transpose(0, 1) if self.batch_first else output, state
+
+    def step(self, x: Tensor, state: RNNState | None = None) -> tuple[Tensor, RNNState]:
+        """One step: x [B, I] -> output [B, O] and the state. Old states stay valid."""
+        self._check(x, state, "B")
+        h, state = self._step(x, self.initial_state(len(x)) if state is None else state)
+        return torch.tanh(self.output(h)), state
+
+    def initial_state(self, batch: int) -> RNNState:
+        """Where every sequence starts: the learned controller state, a read of 0, no cells."""
+        h = self.h0.expand(batch, -1)
+        ends = (2,) if self.ends == 2 else ()
+        read = h.new_zeros(batch, *ends, self.memory.width)
+        cells = MemoryState(h.new_zeros(batch, 0, read.shape[-1]), h.new_zeros(batch, 0))
+        return RNNState(h if self.c0 is None else (h, self.c0.expand(batch, -1)), read, cells)
+
+    def _run(
+        self, x: Tensor, state: RNNState | None, lengths: Tensor | Sequence[int] | None
+    ) -> tuple[Tensor, RNNState]:
+        """x [T, B, I] -> the controller's outputs [T, B, H], anything at padded steps."""
+        state = self.initial_state(x.shape[1]) if state is None else state
+        ragged = None
+        if lengths is not None:
+            ragged = Ragged(check_lengths(lengths, x.shape[0], x.shape[1]), x.device)
+            x, state = x[:, ragged.order], state.rows(ragged.order)
+        sizes = [x.shape[1]] * x.shape[0] if ragged is None else ragged.sizes(x.shape[0])
+        able = fused.can_run(self, x)
+        if self.backend == "fused" and not able:
+            raise ValueError(
+                "backend 'fused' runs the cells lstm, gru and rnn in float32 or float64 on the "
+                f"CPU; got {type(self.cell).__name__}, {x.dtype} on {x.device}"
+            )
+        go = fused.run if able and self.backend != "generic" else _run_generic
+        hidden, state = go(self, x, state, sizes)
+        if ragged is not None:
+            hidden, state = hidden[:, ragged.back], state.rows(ragged.back)
+        return hidden, state
+
+    def _step(self, x: Tensor, state: RNNState) -> tuple[Tensor, RNNState]:
+        """One step of the controller and of the memory: o' [B, H] and the state."""
+        controller = self.cell(torch.cat([x, state.read.flatten(1)], dim=-1), state.controller)
+        h = controller[0] if self.has_c else controller
+        push, pop = torch.sigmoid(self.gates(h)).chunk(2, dim=-1)
+        value = torch.tanh(self.value(h))
+        if self.ends == 2:
+            value = value.reshape(len(value), 2, -1)
+        else:
+            push, pop = push.squeeze(-1), pop.squeeze(-1)
+        read, cells = self.memory.step(value, push, pop, state.memory)
+        return h, RNNState(controller, read, cells)
+
+    def _check(self, x: Tensor, state: RNNState | None, letters: str) -> None:
+        axes = letters.count(",") + 2
+        if x.dim() != axes or x.shape[-1] != self.input_size:
+            raise ValueError(f"x must be [{letters}, {self.input_size}]; got {list(x.shape)}")
+        if x.dtype != self.h0.dtype or x.device != self.h0.device:
+            raise ValueError(
+                f"x must be {self.h0.dtype} on {self.h0.device} as the layer is; got "
+                f"{x.dtype} on {x.device}"
+            )
+        if state is not None:
+            state.check(self.initial_state(0), batch=x.shape[-2])
+
+    def extra_repr(self) -> str:
+        """The arguments, as `print(module)` shows them."""
+        sizes = f"{self.input_size}, {self.hidden_size}, output_size={self.output_size}"
+        return f"{sizes}, memory={self.memory.kind!r}"
+
+
+def _run_generic(
+    layer: MemoryRNN, x: Tensor, state: RNNState, sizes: list[int]
+) -> tuple[Tensor, RNNState]:
+    """Step by step, by autograd. Rows are sorted by length: step t has the first sizes[t] of them,
+    and the state of a row that has ended is set aside.
+    """
+    ended: list[RNNState] = []
+    hidden = []
+    for x_t, size in zip(x, sizes, strict=True):
+        if size == 0:
+            break
+        rows = state.read.shape[0]
+        if size < rows:
+            ended.append(state.rows(slice(size, rows)))
+            state = state.rows(slice(0, size))
+        h, state = layer._step(x_t[:size], state)
+        hidden.append(nn.functional.pad(h, (0, 0, 0, x.shape[1] - size)))
+    padding = x.new_zeros(x.shape[0] - len(hidden), x.shape[1], layer.hidden_size)
+    steps = torch.cat([torch.stack(hidden), padding]) if hidden else padding
+    return steps, RNNState.join([state, *reversed(ended)])
