@@ -43,7 +43,7 @@ def run(
     H, reads = layer.hidden_size, layer.ends * layer.memory.width
     recurrent, by_x, bias = _arrange(name, cell, layer.input_size)
     cells = state.memory._cells()
-    hr, c, values, strengths, rows, counts, *_ = recurrence(
+    hidden, hr, c, values, strengths, rows, counts, *_ = recurrence(
         KINDS.index(layer.memory.kind), name, sizes, nn.functional.linear(x, by_x, bias),
         recurrent, layer.value.weight, layer.value.bias, layer.gates.weight, layer.gates.bias,
         state.parts[0], state.parts[-1], state.read.flatten(1), *cells,
@@ -56,7 +56,7 @@ def run(
         read.unflatten(1, (2, -1)) if layer.ends == 2 else read,
         MemoryState._holding(Walked(strengths, rows, counts, values, cells.values)),
     )
-    return hr[1:, :, :H], after
+    return hidden, after
 
 
 def _arrange(name: str, cell: Cell, input_size: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -92,34 +92,41 @@ def recurrence(
     value_weight: Tensor, value_bias: Tensor, gate_weight: Tensor, gate_bias: Tensor,
     h: Tensor, c: Tensor, read: Tensor, initial: Tensor, strengths: Tensor,
 ) -> list[Tensor]:  # fmt: skip
-    """hr; c [T + 1, B, H]; values [T, B, E, D]; strengths, rows and counts of the final cells
-    (`memory.state.Walked`); the cell's blocks, the gates, and the walk's log.
+    """h [T, B, H]; hr; c [T + 1, B, H]; values [T, B, E, D]; strengths, rows and counts of the
+    final cells (`memory.state.Walked`); the cell's blocks, the gates, and the walk's log.
     """
-    from pushpop.layers.elementwise import FORWARD
+    from pushpop.layers.elementwise import FORWARD, gates_forward
     from pushpop.memory.walker import Walker
 
     out = _outputs(projected, recurrent, gate_bias, h, initial, strengths)
-    hr, cs, values, final_s, final_rows, counts, acts, gates, *log = out
+    hidden, hr, cs, values, final_s, final_rows, counts, acts, gates, *log = out
     (T, B, _), H = projected.shape, h.shape[1]
     if sizes[-1] < B:  # padded steps are never written, but they take part in products
         for x in (hr, cs, values, acts, gates):
             x.zero_()
     hr[0, :, :H], hr[0, :, H:], cs[0] = h, read, c
-    by_hr, by_h, gates_by_h = _padded(recurrent.T), _padded(value_weight.T), gate_weight.T
+    by_hr, by_h = _padded(recurrent.T), value_weight.T.contiguous()
     walker = Walker(kind, hr, H, values, gates, initial, strengths, log)
-    flat_values = values.view(T, B, -1)
+    gate_arrays = [x.numpy() for x in (hr, gate_weight.contiguous(), gate_bias, gates)]
     forward = FORWARD[cell]
+    flat_values = values.view(T, B, -1)
     for t, n in enumerate(sizes):
         if n == 0:
             break
-        z = torch.addmm(projected[t, :n], hr[t, :n], by_hr, out=acts[t, :n])
-        h = hr[t + 1, :n, :H]
-        forward(z, hr[t, :n, :H], cs[t, :n], h, cs[t + 1, :n])
-        torch.addmm(value_bias, h, by_h, out=flat_values[t, :n]).tanh_()
-        torch.addmm(gate_bias, h, gates_by_h, out=gates[t, :n]).sigmoid_()
+        before, after, z = _rows(hr, t, n), _rows(hr, t + 1, n)[:, :H], _rows(acts, t, n)
+        torch.addmm(_rows(projected, t, n), before, by_hr, out=z)
+        forward(z, before[:, :H], _rows(cs, t, n), after, _rows(cs, t + 1, n))
+        torch.addmm(value_bias, after, by_h, out=_rows(flat_values, t, n)).tanh_()
+        gates_forward(t, n, *gate_arrays)
         walker.step(t, n)
     walker.finish(final_s, final_rows, counts)
+    hidden.copy_(hr[1:, :, :H])
     return out
+
+
+def _rows(x: Tensor, t: int, n: int) -> Tensor:
+    """The first n rows of step t. Views are made when needed: many at once wake the collector."""
+    return x[t] if n == x.shape[1] else x[t, :n]
 
 
 @recurrence.register_fake
@@ -140,6 +147,7 @@ def _outputs(
     room = strengths.shape[1] + T * E
     new = projected.new_empty
     return [
+        new(T, B, h.shape[1]),
         new(T + 1, B, recurrent.shape[1]),
         new(T + 1, B, h.shape[1]),
         new(T, B, E, initial.shape[2]),
@@ -167,17 +175,19 @@ def _padded(weight: Tensor) -> Tensor:
 def recurrence_backward(
     kind: int, cell: str, sizes: list[int], recurrent: Tensor, value_weight: Tensor,
     gate_weight: Tensor, initial: Tensor, saved: list[Tensor],
-    grad_hr: Tensor | None, grad_c: Tensor | None, grad_values: Tensor | None,
-    grad_s: Tensor | None,
+    grad_h: Tensor | None, grad_hr: Tensor | None, grad_c: Tensor | None,
+    grad_values: Tensor | None, grad_s: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
     """The gradients of `recurrence`'s tensors, in its order."""
-    from pushpop.layers.elementwise import BACKWARD
+    from pushpop.layers.elementwise import BACKWARD, gates_backward
     from pushpop.memory.walker import BackWalker
 
     hr, cs, values, final_s, final_rows, counts, acts, gates, *log = saved
     (T, B, _), H = acts.shape, cs.shape[2]
     new = torch.zeros if sizes[-1] < B else torch.empty
     d_hr = torch.zeros_like(hr) if grad_hr is None else grad_hr.clone()
+    if grad_h is not None:
+        d_hr[1:, :, :H] += grad_h
     d_c = hr.new_zeros(B, H)
     d_z, d_values, d_gates = (new(x.shape, dtype=x.dtype) for x in (acts, values, gates))
     walker = BackWalker(
@@ -186,6 +196,8 @@ def recurrence_backward(
     )  # fmt: skip
     arrays = [x.numpy() for x in (hr, d_hr, acts, cs, torch.tanh(cs[1:]), d_c, d_z)]
     flat_values, flat_d_values = values.view(T, B, -1), d_values.view(T, B, -1)
+    gate_arrays = [x.numpy() for x in (flat_values, flat_d_values, gates, d_gates)]
+    gate_arrays += [gate_weight.contiguous().numpy(), arrays[1]]
     by_hr = _padded(recurrent)
     backward = BACKWARD[cell]
     for t in range(T - 1, -1, -1):
@@ -193,16 +205,15 @@ def recurrence_backward(
         if n == 0:
             continue
         walker.step(t, n)
-        d_value, d_gate, d_h = flat_d_values[t, :n], d_gates[t, :n], d_hr[t + 1, :n, :H]
+        d_value = _rows(flat_d_values, t, n)
         if grad_values is not None:
             d_value += grad_values[t, :n].flatten(1)
-        torch.ops.aten.tanh_backward(d_value, flat_values[t, :n], grad_input=d_value)
-        torch.ops.aten.sigmoid_backward(d_gate, gates[t, :n], grad_input=d_gate)
-        d_h.addmm_(d_value, value_weight).addmm_(d_gate, gate_weight)
+        gates_backward(t, n, *gate_arrays)
+        _rows(d_hr, t + 1, n)[:, :H].addmm_(d_value, value_weight)
         if grad_c is not None:
             d_c[:n] += grad_c[t + 1, :n]
         backward(t, n, *arrays)
-        d_hr[t, :n].addmm_(d_z[t, :n], by_hr)
+        _rows(d_hr, t, n).addmm_(_rows(d_z, t, n), by_hr)
     d_initial, d_strengths = walker.finish()
     if grad_c is not None:
         d_c += grad_c[0]
@@ -219,8 +230,8 @@ def recurrence_backward(
 def _(
     kind: int, cell: str, sizes: list[int], recurrent: Tensor, value_weight: Tensor,
     gate_weight: Tensor, initial: Tensor, saved: list[Tensor],
-    grad_hr: Tensor | None, grad_c: Tensor | None, grad_values: Tensor | None,
-    grad_s: Tensor | None,
+    grad_h: Tensor | None, grad_hr: Tensor | None, grad_c: Tensor | None,
+    grad_values: Tensor | None, grad_s: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
     hr, cs, acts = saved[0], saved[1], saved[6]
     B, H = cs.shape[1:]
@@ -235,14 +246,14 @@ def _(
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
     ctx.kind, ctx.cell, ctx.sizes, _, recurrent, value_weight, _, gate_weight, *_ = inputs
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(recurrent, value_weight, gate_weight, inputs[12], *output)
+    ctx.save_for_backward(recurrent, value_weight, gate_weight, inputs[12], *output[1:])
 
 
 def _backward(ctx: Any, grads: list[Tensor | None]) -> Any:
     recurrent, value_weight, gate_weight, initial, *saved = ctx.saved_tensors
     return None, None, None, *recurrence_backward(
         ctx.kind, ctx.cell, ctx.sizes, recurrent, value_weight, gate_weight, initial, saved,
-        *grads[:4],
+        *grads[:5],
     )  # fmt: skip
 
 
