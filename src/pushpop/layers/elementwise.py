@@ -1,50 +1,110 @@
-"""What a step does between its matrix products, in place, forward and backward.
+"""What a step does between its matrix products, in place: one compiled call, forward and backward.
 
-exp and tanh of long rows are left to torch, whose versions are vectorised; everything else is one
-compiled call a step. The loops are short and many so that each touches few arrays: the compiler
-then vectorises them.
+Numba's own tanh is a call an element, so float32 rows use a rational approximation that vectorises
+(the one in Eigen; tests hold it to 3e-7). The loops are short and many so that each touches few
+arrays: the compiler then vectorises them.
 """
 
-from math import exp
+from math import exp, tanh
 from typing import Any
 
-import torch
+import numpy as np
 from numba import njit
-from torch import Tensor
 
 _jit = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
-
-def lstm_forward(z: Tensor, h: Tensor, c: Tensor, h_next: Tensor, c_next: Tensor) -> None:
-    """z [n, 4H] holds the blocks i, f, o, g before their functions and, on return, after them."""
-    H = h.shape[1]
-    z[:, : 3 * H].sigmoid_()
-    i, f, o, g = z.chunk(4, dim=1)
-    g.tanh_()
-    torch.mul(f, c, out=c_next).addcmul_(i, g)
-    torch.tanh(c_next, out=h_next).mul_(o)
-
-
-def gru_forward(z: Tensor, h: Tensor, c: Tensor, h_next: Tensor, c_next: Tensor) -> None:
-    """z [n, 4H] holds the blocks r, z, n without h's share, h's share of n."""
-    H = h.shape[1]
-    z[:, : 2 * H].sigmoid_()
-    r, keep, new, from_h = z.chunk(4, dim=1)
-    new.addcmul_(r, from_h).tanh_()
-    torch.sub(h, new, out=h_next).mul_(keep).add_(new)
-
-
-def elman_forward(z: Tensor, h: Tensor, c: Tensor, h_next: Tensor, c_next: Tensor) -> None:
-    """z [n, H] becomes h."""
-    h_next.copy_(z.tanh_())
+_LARGEST = np.float32(7.90531110763549805)  # tanh is 1 in float32 from here on
+_P = tuple(
+    np.float32(a)
+    for a in (4.89352455891786e-03, 6.37261928875436e-04, 1.48572235717979e-05,
+              5.12229709037114e-08, -8.60467152213735e-11, 2.00018790482477e-13,
+              -2.76076847742355e-16)
+)  # fmt: skip
+_Q = tuple(
+    np.float32(b)
+    for b in (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04,
+              1.19825839466702e-06)
+)  # fmt: skip
 
 
 @_jit
-def gates_forward(t, rows, hr, weight, bias, gates):
-    """gates[t] = sigmoid(weight h_t + bias); weight [G, H], gates [T, B, G]."""
+def _tanh32(x):
+    x = max(-_LARGEST, min(_LARGEST, x))
+    y = x * x
+    p = _P[0] + y * (_P[1] + y * (_P[2] + y * (_P[3] + y * (_P[4] + y * (_P[5] + y * _P[6])))))
+    q = _Q[0] + y * (_Q[1] + y * (_Q[2] + y * _Q[3]))
+    return x * p / q
+
+
+@_jit
+def tanh_row(x, out):
+    """out = tanh(x), rows of one length."""
+    if x.itemsize == 4:
+        for k in range(x.size):
+            out[k] = _tanh32(x[k])
+    else:
+        for k in range(x.size):
+            out[k] = tanh(x[k])
+
+
+@_jit
+def sigmoid_row(x):
+    """x = sigmoid(x)."""
+    half = x.dtype.type(0.5)
+    for k in range(x.size):
+        x[k] *= half
+    tanh_row(x, x)
+    for k in range(x.size):
+        x[k] = half + half * x[k]
+
+
+@_jit
+def lstm_forward(t, rows, hr, acts, c):
+    """acts[t] holds the blocks i, f, o, g before their functions and, on return, after them."""
+    H = c.shape[2]
+    for b in range(rows):
+        a, h, before, after = acts[t, b], hr[t + 1, b, :H], c[t, b], c[t + 1, b]
+        i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
+        sigmoid_row(a[: 3 * H])
+        tanh_row(g, g)
+        for k in range(H):
+            after[k] = f[k] * before[k] + i[k] * g[k]
+        tanh_row(after, h)
+        for k in range(H):
+            h[k] *= o[k]
+
+
+@_jit
+def gru_forward(t, rows, hr, acts, c):
+    """acts[t] holds the blocks r, z, n without h's share, h's share of n."""
+    H = c.shape[2]
+    for b in range(rows):
+        a, h, before = acts[t, b], hr[t + 1, b, :H], hr[t, b]
+        r, keep, new, from_h = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
+        sigmoid_row(a[: 2 * H])
+        for k in range(H):
+            new[k] += r[k] * from_h[k]
+        tanh_row(new, new)
+        for k in range(H):
+            h[k] = new[k] + keep[k] * (before[k] - new[k])
+
+
+@_jit
+def elman_forward(t, rows, hr, acts, c):
+    """acts[t] becomes h."""
+    H = c.shape[2]
+    for b in range(rows):
+        tanh_row(acts[t, b], acts[t, b])
+        hr[t + 1, b, :H] = acts[t, b]
+
+
+@_jit
+def gates_forward(t, rows, hr, weight, bias, gates, values):
+    """gates[t] = sigmoid(weight h_t + bias), values[t] = tanh of what is there; weight [G, H]."""
     one = bias.dtype.type(1)
     for b in range(rows):
         h = hr[t + 1, b]
+        tanh_row(values[t, b], values[t, b])
         for e in range(bias.size):
             row = weight[e]
             x = bias[e]
@@ -124,5 +184,5 @@ def elman_backward(t, rows, hr, d_hr, acts, c, tanh_c, d_c, d_z):
             z[k] = dh[k] * (one - h[k] * h[k])
 
 
-FORWARD = {"lstm": lstm_forward, "gru": gru_forward, "rnn": elman_forward}
+FORWARD: dict[str, Any] = {"lstm": lstm_forward, "gru": gru_forward, "rnn": elman_forward}
 BACKWARD: dict[str, Any] = {"lstm": lstm_backward, "gru": gru_backward, "rnn": elman_backward}

@@ -107,16 +107,19 @@ def recurrence(
     hr[0, :, :H], hr[0, :, H:], cs[0] = h, read, c
     by_hr, by_h = _padded(recurrent.T), value_weight.T.contiguous()
     walker = Walker(kind, hr, H, values, gates, initial, strengths, log)
-    gate_arrays = [x.numpy() for x in (hr, gate_weight.contiguous(), gate_bias, gates)]
-    forward = FORWARD[cell]
     flat_values = values.view(T, B, -1)
+    arrays = [x.numpy() for x in (hr, acts, cs)]
+    gate_tensors = (gate_weight.contiguous(), gate_bias.contiguous(), gates, flat_values)
+    gate_arrays = [arrays[0], *(x.numpy() for x in gate_tensors)]
+    forward = FORWARD[cell]
     for t, n in enumerate(sizes):
         if n == 0:
             break
-        before, after, z = _rows(hr, t, n), _rows(hr, t + 1, n)[:, :H], _rows(acts, t, n)
-        torch.addmm(_rows(projected, t, n), before, by_hr, out=z)
-        forward(z, before[:, :H], _rows(cs, t, n), after, _rows(cs, t + 1, n))
-        torch.addmm(value_bias, after, by_h, out=_rows(flat_values, t, n)).tanh_()
+        x = _rows(projected, t, n)
+        torch.addmm(x, _rows(hr, t, n), by_hr, out=_rows(acts, t, n))
+        forward(t, n, *arrays)
+        h = _rows(hr, t + 1, n)[:, :H]
+        torch.addmm(value_bias, h, by_h, out=_rows(flat_values, t, n))
         gates_forward(t, n, *gate_arrays)
         walker.step(t, n)
     walker.finish(final_s, final_rows, counts)
