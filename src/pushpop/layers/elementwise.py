@@ -37,14 +37,14 @@ def _tanh32(x):
 
 
 @_jit
-def tanh_row(x, out):
-    """out = tanh(x), rows of one length."""
+def tanh_row(x):
+    """x = tanh(x). In place with one argument: two that may overlap would not vectorise."""
     if x.itemsize == 4:
         for k in range(x.size):
-            out[k] = _tanh32(x[k])
+            x[k] = _tanh32(x[k])
     else:
         for k in range(x.size):
-            out[k] = tanh(x[k])
+            x[k] = tanh(x[k])
 
 
 @_jit
@@ -53,58 +53,84 @@ def sigmoid_row(x):
     half = x.dtype.type(0.5)
     for k in range(x.size):
         x[k] *= half
-    tanh_row(x, x)
+    tanh_row(x)
     for k in range(x.size):
         x[k] = half + half * x[k]
 
 
 @_jit
-def lstm_forward(t, rows, hr, acts, c):
-    """acts[t] holds the blocks i, f, o, g before their functions and, on return, after them."""
-    H = c.shape[2]
-    for b in range(rows):
-        a, h, before, after = acts[t, b], hr[t + 1, b, :H], c[t, b], c[t + 1, b]
-        i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
-        sigmoid_row(a[: 3 * H])
-        tanh_row(g, g)
-        for k in range(H):
-            after[k] = f[k] * before[k] + i[k] * g[k]
-        tanh_row(after, h)
-        for k in range(H):
-            h[k] *= o[k]
+def _begin_row(t, b, now, befores, z, projected, acts):
+    """Keep what the step starts from, and the cell's blocks: from (h, read) and from the input."""
+    before, old = befores[t, b], now[b]
+    for k in range(before.size):
+        before[k] = old[k]
+    a, recurrent, given = acts[t, b], z[b], projected[t, b]
+    for k in range(a.size):
+        a[k] = recurrent[k] + given[k]
 
 
 @_jit
-def gru_forward(t, rows, hr, acts, c):
-    """acts[t] holds the blocks r, z, n without h's share, h's share of n."""
-    H = c.shape[2]
+def lstm_forward(t, rows, now, befores, z, projected, acts, hidden, c, c_befores, tanh_c):
+    """acts[t] becomes the blocks i, f, o, g after their functions; h and c go on a step."""
+    H = c.shape[1]
     for b in range(rows):
-        a, h, before = acts[t, b], hr[t + 1, b, :H], hr[t, b]
+        _begin_row(t, b, now, befores, z, projected, acts)
+        a, h, out = acts[t, b], now[b, :H], hidden[t, b]
+        i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
+        state, before, squashed = c[b], c_befores[t, b], tanh_c[t, b]
+        sigmoid_row(a[: 3 * H])
+        tanh_row(g)
+        for k in range(H):
+            before[k] = state[k]
+        for k in range(H):
+            state[k] = f[k] * before[k] + i[k] * g[k]
+        for k in range(H):
+            squashed[k] = state[k]
+        tanh_row(squashed)
+        for k in range(H):
+            out[k] = o[k] * squashed[k]
+        for k in range(H):
+            h[k] = out[k]
+
+
+@_jit
+def gru_forward(t, rows, now, befores, z, projected, acts, hidden, c, c_befores, tanh_c):
+    """acts[t] holds the blocks r, z, n without h's share, h's share of n."""
+    H = c.shape[1]
+    for b in range(rows):
+        _begin_row(t, b, now, befores, z, projected, acts)
+        a, h, out, before = acts[t, b], now[b, :H], hidden[t, b], befores[t, b]
         r, keep, new, from_h = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
         sigmoid_row(a[: 2 * H])
         for k in range(H):
             new[k] += r[k] * from_h[k]
-        tanh_row(new, new)
+        tanh_row(new)
         for k in range(H):
-            h[k] = new[k] + keep[k] * (before[k] - new[k])
+            out[k] = new[k] + keep[k] * (before[k] - new[k])
+        for k in range(H):
+            h[k] = out[k]
 
 
 @_jit
-def elman_forward(t, rows, hr, acts, c):
+def elman_forward(t, rows, now, befores, z, projected, acts, hidden, c, c_befores, tanh_c):
     """acts[t] becomes h."""
-    H = c.shape[2]
+    H = c.shape[1]
     for b in range(rows):
-        tanh_row(acts[t, b], acts[t, b])
-        hr[t + 1, b, :H] = acts[t, b]
+        _begin_row(t, b, now, befores, z, projected, acts)
+        tanh_row(acts[t, b])
+        hidden[t, b] = acts[t, b]
+        now[b, :H] = acts[t, b]
 
 
 @_jit
-def gates_forward(t, rows, hr, weight, bias, gates, values):
-    """gates[t] = sigmoid(weight h_t + bias), values[t] = tanh of what is there; weight [G, H]."""
+def gates_forward(t, rows, hidden, weight, bias, gates, value, value_bias, values):
+    """gates[t] = sigmoid(weight h_t + bias), values[t] = tanh(value + value_bias)."""
     one = bias.dtype.type(1)
     for b in range(rows):
-        h = hr[t + 1, b]
-        tanh_row(values[t, b], values[t, b])
+        h, v, given = hidden[t, b], values[t, b], value[b]
+        for k in range(v.size):
+            v[k] = given[k] + value_bias[k]
+        tanh_row(v)
         for e in range(bias.size):
             row = weight[e]
             x = bias[e]
@@ -114,29 +140,38 @@ def gates_forward(t, rows, hr, weight, bias, gates, values):
 
 
 @_jit
-def gates_backward(t, rows, values, d_values, gates, d_gates, weight, d_hr):
-    """Through the functions of values [T, B, V] and gates, and from the gates on to h_t."""
+def gates_backward(t, rows, values, d_values, d_value, gates, d_gates, weight, grad_h, d_now):
+    """Through the functions of values [T, B, V] and gates, and from the gates on to h_t, to which
+    the gradient of the layer's output is added. d_value [B, V] is a copy of d_values[t].
+    """
     one = weight.dtype.type(1)
     for b in range(rows):
-        value, d_value, d_h = values[t, b], d_values[t, b], d_hr[t + 1, b]
+        value, d, copy, d_h = values[t, b], d_values[t, b], d_value[b], d_now[b]
         for k in range(value.size):
-            d_value[k] *= one - value[k] * value[k]
+            d[k] *= one - value[k] * value[k]
+        for k in range(value.size):
+            copy[k] = d[k]
+        given = grad_h[t, b]
+        for k in range(given.size):
+            d_h[k] += given[k]
         for e in range(weight.shape[0]):
             d_gates[t, b, e] *= gates[t, b, e] * (one - gates[t, b, e])
-            row, d = weight[e], d_gates[t, b, e]
+            row, slope = weight[e], d_gates[t, b, e]
             for k in range(row.size):
-                d_h[k] += d * row[k]
+                d_h[k] += slope * row[k]
 
 
 @_jit
-def lstm_backward(t, rows, hr, d_hr, acts, c, tanh_c, d_c, d_z):
-    """d_z[t] from the gradients of h_t, d_hr[t + 1], and of c_t, d_c (then that of c_{t-1})."""
+def lstm_backward(t, rows, befores, acts, c_befores, tanh_c, d_now, d_c, d_z, d_blocks, direct):
+    """d_z[t], and its copy d_blocks, from the gradients of h_t, d_now[:, :H], and of c_t, d_c (then
+    that of c_{t-1}).
+    """
     H = d_c.shape[1]
     one = d_c.dtype.type(1)
     for b in range(rows):
-        a, z = acts[t, b], d_z[t, b]
+        a, z, copy = acts[t, b], d_z[t, b], d_blocks[b]
         i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
-        dh, dc, before, squashed = d_hr[t + 1, b], d_c[b], c[t, b], tanh_c[t, b]
+        dh, dc, before, squashed = d_now[b], d_c[b], c_befores[t, b], tanh_c[t, b]
         d_i, d_f, d_o, d_g = z[:H], z[H : 2 * H], z[2 * H : 3 * H], z[3 * H :]
         for k in range(H):
             dc[k] += dh[k] * o[k] * (one - squashed[k] * squashed[k])
@@ -150,17 +185,19 @@ def lstm_backward(t, rows, hr, d_hr, acts, c, tanh_c, d_c, d_z):
             d_f[k] = dc[k] * before[k] * f[k] * (one - f[k])
         for k in range(H):
             dc[k] *= f[k]
+        for k in range(z.size):
+            copy[k] = z[k]
 
 
 @_jit
-def gru_backward(t, rows, hr, d_hr, acts, c, tanh_c, d_c, d_z):
-    """d_z[t] from the gradient of h_t; what h_t takes straight from h_{t-1} is added to d_hr[t]."""
+def gru_backward(t, rows, befores, acts, c_befores, tanh_c, d_now, d_c, d_z, d_blocks, direct):
+    """d_z[t] from the gradient of h_t; `direct` is what h_{t-1} gets straight from h_t."""
     H = d_c.shape[1]
     one = d_c.dtype.type(1)
     for b in range(rows):
-        a, z = acts[t, b], d_z[t, b]
+        a, z, copy = acts[t, b], d_z[t, b], d_blocks[b]
         r, keep, new, from_h = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
-        dh, d_before, h = d_hr[t + 1, b], d_hr[t, b], hr[t, b]
+        dh, straight, h = d_now[b], direct[b], befores[t, b]
         d_r, d_keep, d_new, d_from_h = z[:H], z[H : 2 * H], z[2 * H : 3 * H], z[3 * H :]
         for k in range(H):
             d_new[k] = dh[k] * (one - keep[k]) * (one - new[k] * new[k])
@@ -171,17 +208,20 @@ def gru_backward(t, rows, hr, d_hr, acts, c, tanh_c, d_c, d_z):
         for k in range(H):
             d_keep[k] = dh[k] * (h[k] - new[k]) * keep[k] * (one - keep[k])
         for k in range(H):
-            d_before[k] += dh[k] * keep[k]
+            straight[k] = dh[k] * keep[k]
+        for k in range(z.size):
+            copy[k] = z[k]
 
 
 @_jit
-def elman_backward(t, rows, hr, d_hr, acts, c, tanh_c, d_c, d_z):
+def elman_backward(t, rows, befores, acts, c_befores, tanh_c, d_now, d_c, d_z, d_blocks, direct):
     """d_z[t] from the gradient of h_t."""
     one = d_c.dtype.type(1)
     for b in range(rows):
-        h, dh, z = acts[t, b], d_hr[t + 1, b], d_z[t, b]
+        h, dh, z = acts[t, b], d_now[b], d_z[t, b]
         for k in range(h.size):
             z[k] = dh[k] * (one - h[k] * h[k])
+        d_blocks[b] = z
 
 
 FORWARD: dict[str, Any] = {"lstm": lstm_forward, "gru": gru_forward, "rnn": elman_forward}

@@ -1,12 +1,12 @@
 """The recurrence of a controller and its memory over a whole sequence, on the CPU.
 
-The input's share of the gates is one matrix product before the loop, and so are the weights'
-gradients after it. Inside, a step is two small products (the cell's blocks from h and the read, the
-value from h), the cell's elementwise part, and one step of the memory's walk. The backward pass
-runs the loop in reverse by hand. What all this must equal is `recurrent._run_generic`.
+The input's share of the cell's blocks is one matrix product before the loop, and so are the
+weights' gradients after it. Inside, a step is two small products (the blocks from h and the read,
+the value from h), the elementwise part, and one step of the memory's walk. The backward pass runs
+the loop in reverse by hand. What all this must equal is `recurrent._run_generic`.
 
-h_t and r_t stand side by side in one table `hr` [T + 1, B, H + E*D], row 0 the initial state: a
-product takes a slice of it as it is, and the walk reads into it and out of its gradient.
+The products work on the same few buffers at every step; `now` [B, H + E*D] holds h and the read
+side by side. The compiled parts between them write down what the backward pass needs.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -43,17 +43,15 @@ def run(
     H, reads = layer.hidden_size, layer.ends * layer.memory.width
     recurrent, by_x, bias = _arrange(name, cell, layer.input_size)
     cells = state.memory._cells()
-    hidden, hr, c, values, strengths, rows, counts, *_ = recurrence(
+    hidden, now, c, values, strengths, rows, counts, *_ = recurrence(
         KINDS.index(layer.memory.kind), name, sizes, nn.functional.linear(x, by_x, bias),
         recurrent, layer.value.weight, layer.value.bias, layer.gates.weight, layer.gates.bias,
         state.parts[0], state.parts[-1], state.read.flatten(1), *cells,
     )  # fmt: skip
-    batch = torch.arange(B)
-    last = torch.tensor([sum(size > row for size in sizes) for row in range(B)])
-    h, read = hr[last, batch].split([H, reads], dim=1)
+    h, read = now.split([H, reads], dim=1)
     after = RNNState(
-        (h, c[last, batch]) if layer.has_c else h,
-        read.unflatten(1, (2, -1)) if layer.ends == 2 else read,
+        (h, c) if layer.has_c else h,
+        read.reshape(B, 2, -1) if layer.ends == 2 else read,
         MemoryState._holding(Walked(strengths, rows, counts, values, cells.values)),
     )
     return hidden, after
@@ -92,44 +90,47 @@ def recurrence(
     value_weight: Tensor, value_bias: Tensor, gate_weight: Tensor, gate_bias: Tensor,
     h: Tensor, c: Tensor, read: Tensor, initial: Tensor, strengths: Tensor,
 ) -> list[Tensor]:  # fmt: skip
-    """h [T, B, H]; hr; c [T + 1, B, H]; values [T, B, E, D]; strengths, rows and counts of the
-    final cells (`memory.state.Walked`); the cell's blocks, the gates, and the walk's log.
+    """h [T, B, H]; the final `now` and c; values [T, B, E, D]; strengths, rows and counts of the
+    final cells (`memory.state.Walked`); then, for the backward pass, `now` and c before each step,
+    tanh of c, the cell's blocks, the gates, and the walk's log.
     """
     from pushpop.layers.elementwise import FORWARD, gates_forward
     from pushpop.memory.walker import Walker
 
     out = _outputs(projected, recurrent, gate_bias, h, initial, strengths)
-    hidden, hr, cs, values, final_s, final_rows, counts, acts, gates, *log = out
+    hidden, now, final_c, values, final_s, final_rows, counts, *saved = out
+    befores, c_befores, tanh_c, acts, gates, *log = saved
     (T, B, _), H = projected.shape, h.shape[1]
     if sizes[-1] < B:  # padded steps are never written, but they take part in products
-        for x in (hr, cs, values, acts, gates):
+        for x in (hidden, values, befores, acts, gates):
             x.zero_()
-    hr[0, :, :H], hr[0, :, H:], cs[0] = h, read, c
-    by_hr, by_h = _padded(recurrent.T), value_weight.T.contiguous()
-    walker = Walker(kind, hr, H, values, gates, initial, strengths, log)
-    flat_values = values.view(T, B, -1)
-    arrays = [x.numpy() for x in (hr, acts, cs)]
-    gate_tensors = (gate_weight.contiguous(), gate_bias.contiguous(), gates, flat_values)
-    gate_arrays = [arrays[0], *(x.numpy() for x in gate_tensors)]
+    h_now = now[:, :H]
+    h_now.copy_(h)
+    now[:, H:].copy_(read)
+    final_c.copy_(c)
+    z, value = projected.new_empty(B, acts.shape[2]), values.new_empty(values[0].flatten(1).shape)
+    by_now, by_h = _padded(recurrent.T), value_weight.T.contiguous()
+    walker = Walker(kind, now, H, values, gates, initial, strengths, log)
+    cell_arrays = _arrays(now, befores, z, projected, acts, hidden, final_c, c_befores, tanh_c)
+    gate_arrays = _arrays(
+        hidden, gate_weight, gate_bias, gates, value, value_bias, values.view(T, B, -1)
+    )
     forward = FORWARD[cell]
     for t, n in enumerate(sizes):
         if n == 0:
             break
-        x = _rows(projected, t, n)
-        torch.addmm(x, _rows(hr, t, n), by_hr, out=_rows(acts, t, n))
-        forward(t, n, *arrays)
-        h = _rows(hr, t + 1, n)[:, :H]
-        torch.addmm(value_bias, h, by_h, out=_rows(flat_values, t, n))
+        torch.mm(now, by_now, out=z)
+        forward(t, n, *cell_arrays)
+        torch.mm(h_now, by_h, out=value)
         gates_forward(t, n, *gate_arrays)
         walker.step(t, n)
     walker.finish(final_s, final_rows, counts)
-    hidden.copy_(hr[1:, :, :H])
     return out
 
 
-def _rows(x: Tensor, t: int, n: int) -> Tensor:
-    """The first n rows of step t. Views are made when needed: many at once wake the collector."""
-    return x[t] if n == x.shape[1] else x[t, :n]
+def _arrays(*tensors: Tensor) -> list[Any]:
+    """What the compiled parts work on: the same memory, where it is contiguous."""
+    return [x.detach().contiguous().numpy() for x in tensors]
 
 
 @recurrence.register_fake
@@ -148,15 +149,18 @@ def _outputs(
     T, B, blocks = projected.shape
     E = gate_bias.shape[0] // 2
     room = strengths.shape[1] + T * E
-    new = projected.new_empty
+    H, S, new = h.shape[1], recurrent.shape[1], projected.new_empty
     return [
-        new(T, B, h.shape[1]),
-        new(T + 1, B, recurrent.shape[1]),
-        new(T + 1, B, h.shape[1]),
+        new(T, B, H),
+        new(B, S),
+        new(B, H),
         new(T, B, E, initial.shape[2]),
         new(B, room),
         new(B, room, dtype=torch.int64),
         new(B, dtype=torch.int64),
+        new(T, B, S),
+        new(T, B, H),
+        new(T, B, H),
         new(T, B, blocks),
         new(T, B, 2 * E),
         new(B, room, dtype=torch.int64),
@@ -178,54 +182,58 @@ def _padded(weight: Tensor) -> Tensor:
 def recurrence_backward(
     kind: int, cell: str, sizes: list[int], recurrent: Tensor, value_weight: Tensor,
     gate_weight: Tensor, initial: Tensor, saved: list[Tensor],
-    grad_h: Tensor | None, grad_hr: Tensor | None, grad_c: Tensor | None,
+    grad_h: Tensor | None, grad_now: Tensor | None, grad_c: Tensor | None,
     grad_values: Tensor | None, grad_s: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
     """The gradients of `recurrence`'s tensors, in its order."""
     from pushpop.layers.elementwise import BACKWARD, gates_backward
     from pushpop.memory.walker import BackWalker
 
-    hr, cs, values, final_s, final_rows, counts, acts, gates, *log = saved
-    (T, B, _), H = acts.shape, cs.shape[2]
-    new = torch.zeros if sizes[-1] < B else torch.empty
-    d_hr = torch.zeros_like(hr) if grad_hr is None else grad_hr.clone()
-    if grad_h is not None:
-        d_hr[1:, :, :H] += grad_h
-    d_c = hr.new_zeros(B, H)
+    hidden, values, final_s, final_rows, counts, befores, c_befores, tanh_c, acts, gates, *log = (
+        saved
+    )
+    T, B, H = hidden.shape
+    new = torch.zeros if sizes[-1] < B else torch.empty  # padded steps have no gradient
     d_z, d_values, d_gates = (new(x.shape, dtype=x.dtype) for x in (acts, values, gates))
-    walker = BackWalker(
-        kind, d_hr, H, values, initial, (final_s, final_rows, counts), log,
-        torch.zeros_like(final_s) if grad_s is None else grad_s, d_values, d_gates,
-    )  # fmt: skip
-    arrays = [x.numpy() for x in (hr, d_hr, acts, cs, torch.tanh(cs[1:]), d_c, d_z)]
     flat_values, flat_d_values = values.view(T, B, -1), d_values.view(T, B, -1)
-    gate_arrays = [x.numpy() for x in (flat_values, flat_d_values, gates, d_gates)]
-    gate_arrays += [gate_weight.contiguous().numpy(), arrays[1]]
-    by_hr = _padded(recurrent)
+    d_now = hidden.new_zeros(B, befores.shape[2]) if grad_now is None else grad_now.clone()
+    d_c = hidden.new_zeros(B, H) if grad_c is None else grad_c.clone()
+    d_h, d_before, direct = d_now[:, :H], torch.empty_like(d_now), torch.zeros_like(d_c)
+    d_value, d_blocks = values.new_zeros(flat_values[0].shape), acts.new_zeros(acts[0].shape)
+    grad_h = torch.zeros_like(hidden) if grad_h is None else grad_h
+    grad_s = torch.zeros_like(final_s) if grad_s is None else grad_s
+    walker = BackWalker(
+        kind, d_now, H, values, initial, (final_s, final_rows, counts), log, grad_s, d_values,
+        d_gates,
+    )  # fmt: skip
+    gate_arrays = _arrays(
+        flat_values, flat_d_values, d_value, gates, d_gates, gate_weight, grad_h, d_now
+    )
+    cell_arrays = _arrays(befores, acts, c_befores, tanh_c, d_now, d_c, d_z, d_blocks, direct)
+    by_now = _padded(recurrent)
     backward = BACKWARD[cell]
     for t in range(T - 1, -1, -1):
         n = sizes[t]
         if n == 0:
             continue
         walker.step(t, n)
-        d_value = _rows(flat_d_values, t, n)
         if grad_values is not None:
-            d_value += grad_values[t, :n].flatten(1)
+            flat_d_values[t, :n] += grad_values[t, :n].flatten(1)
         gates_backward(t, n, *gate_arrays)
-        _rows(d_hr, t + 1, n)[:, :H].addmm_(d_value, value_weight)
-        if grad_c is not None:
-            d_c[:n] += grad_c[t + 1, :n]
-        backward(t, n, *arrays)
-        _rows(d_hr, t, n).addmm_(_rows(d_z, t, n), by_hr)
-    d_initial, d_strengths = walker.finish()
-    if grad_c is not None:
-        d_c += grad_c[0]
-    hidden = hr[1:].view(T * B, -1)[:, :H]
-    flat = [x.view(T * B, -1) for x in (d_z, d_values, d_gates)]
+        d_h.addmm_(d_value, value_weight)
+        backward(t, n, *cell_arrays)
+        if n == B:
+            torch.mm(d_blocks, by_now, out=d_now)
+        else:  # rows that ended before keep the gradient of their final state
+            torch.mm(d_blocks, by_now, out=d_before)
+            d_now[:n] = d_before[:n]
+        if cell == "gru":
+            d_h[:n] += direct[:n]
+    flat = [x.view(T * B, -1) for x in (d_z, d_values, d_gates, hidden)]
     return [
-        d_z, flat[0].T @ hr[:-1].view(T * B, -1),
-        flat[1].T @ hidden, flat[1].sum(0), flat[2].T @ hidden, flat[2].sum(0),
-        d_hr[0, :, :H].clone(), d_c, d_hr[0, :, H:].clone(), d_initial, d_strengths,
+        d_z, flat[0].T @ befores.view(T * B, -1),
+        flat[1].T @ flat[3], flat[1].sum(0), flat[2].T @ flat[3], flat[2].sum(0),
+        d_h.clone(), d_c, d_now[:, H:].clone(), *walker.finish(),
     ]  # fmt: skip
 
 
@@ -233,23 +241,24 @@ def recurrence_backward(
 def _(
     kind: int, cell: str, sizes: list[int], recurrent: Tensor, value_weight: Tensor,
     gate_weight: Tensor, initial: Tensor, saved: list[Tensor],
-    grad_h: Tensor | None, grad_hr: Tensor | None, grad_c: Tensor | None,
+    grad_h: Tensor | None, grad_now: Tensor | None, grad_c: Tensor | None,
     grad_values: Tensor | None, grad_s: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
-    hr, cs, acts = saved[0], saved[1], saved[6]
-    B, H = cs.shape[1:]
+    hidden, acts = saved[0], saved[8]
+    _, B, H = hidden.shape
     shapes = [
         acts.shape, recurrent.shape, value_weight.shape, value_weight.shape[:1],
-        gate_weight.shape, gate_weight.shape[:1], (B, H), (B, H), (B, hr.shape[2] - H),
+        gate_weight.shape, gate_weight.shape[:1], (B, H), (B, H), (B, recurrent.shape[1] - H),
         initial.shape, initial.shape[:2],
     ]  # fmt: skip
-    return [hr.new_empty(shape) for shape in shapes]
+    return [hidden.new_empty(shape) for shape in shapes]
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
     ctx.kind, ctx.cell, ctx.sizes, _, recurrent, value_weight, _, gate_weight, *_ = inputs
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(recurrent, value_weight, gate_weight, inputs[12], *output[1:])
+    kept = [output[0], *output[3:]]  # without the final h, read and c
+    ctx.save_for_backward(recurrent, value_weight, gate_weight, inputs[12], *kept)
 
 
 def _backward(ctx: Any, grads: list[Tensor | None]) -> Any:

@@ -16,7 +16,7 @@ class Walker:
 
     Args:
         kind: the memory's number in `ops.KINDS`.
-        table: [T + 1, B, S]; the read of step t goes to table[t + 1, :, offset:].
+        table: [B, S]; each step's read goes to table[:, offset:].
         values: [T, B, E, D], pushed; gates: [T, B, 2 * E], the pushes and then the pops.
         initial, strengths: the cells at the start, [B, N, D] and [B, N].
         log: log_cells, log_s, dropped and before, as `kernels.step` has them.
@@ -39,12 +39,12 @@ class Walker:
             _numpy(initial).reshape(-1, D), _numpy(table).reshape(-1),
         )  # fmt: skip
         self._kind, self._offset = kind, offset
-        self._stride, self._steps = table.shape[2], B * table.shape[2]
+        self._stride = table.shape[1]
 
     def step(self, t: int, rows: int) -> None:
         """Step t of the first `rows` rows."""
         self._kernels.step(
-            self._kind, t, rows, *self._fixed, (t + 1) * self._steps + self._offset, self._stride,
+            self._kind, t, rows, *self._fixed, self._offset, self._stride,
             *self._cells, self._poisoned, *self._log,
         )  # fmt: skip
 
@@ -88,12 +88,12 @@ class BackWalker:
             self._g_initial.numpy().reshape(-1, D),
         )  # fmt: skip
         self._kind, self._offset = kind, offset
-        self._stride, self._steps = grad_table.shape[2], B * grad_table.shape[2]
+        self._stride = grad_table.shape[1]
 
     def step(self, t: int, rows: int) -> None:
         """Undo step t of the first `rows` rows."""
         self._kernels.unstep(
-            self._kind, t, rows, *self._fixed, (t + 1) * self._steps + self._offset, self._stride,
+            self._kind, t, rows, *self._fixed, self._offset, self._stride,
             *self._cells, self._untouched, *self._log, *self._gradients,
         )  # fmt: skip
 
