@@ -59,25 +59,25 @@ def sigmoid_row(x):
 
 
 @_jit
-def _begin_row(t, b, now, befores, z, projected, acts):
+def _begin_row(t, b, now, befores, z, projected, bias, acts):
     """Keep what the step starts from, and the cell's blocks: from (h, read) and from the input."""
     before, old = befores[t, b], now[b]
     for k in range(before.size):
         before[k] = old[k]
-    a, recurrent, given = acts[t, b], z[b], projected[t, b]
+    a, recurrent, given = acts[t, b], z[b], projected[t % len(projected), b]
     for k in range(a.size):
-        a[k] = recurrent[k] + given[k]
+        a[k] = recurrent[k] + given[k] + bias[k]
 
 
 @_jit
-def lstm_forward(t, rows, now, befores, z, projected, acts, hidden, c, c_befores, tanh_c):
+def lstm_forward(t, rows, now, befores, z, projected, bias, acts, hidden, c, c_befores):
     """acts[t] becomes the blocks i, f, o, g after their functions; h and c go on a step."""
     H = c.shape[1]
     for b in range(rows):
-        _begin_row(t, b, now, befores, z, projected, acts)
+        _begin_row(t, b, now, befores, z, projected, bias, acts)
         a, h, out = acts[t, b], now[b, :H], hidden[t, b]
         i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
-        state, before, squashed = c[b], c_befores[t, b], tanh_c[t, b]
+        state, before = c[b], c_befores[t, b]
         sigmoid_row(a[: 3 * H])
         tanh_row(g)
         for k in range(H):
@@ -85,20 +85,20 @@ def lstm_forward(t, rows, now, befores, z, projected, acts, hidden, c, c_befores
         for k in range(H):
             state[k] = f[k] * before[k] + i[k] * g[k]
         for k in range(H):
-            squashed[k] = state[k]
-        tanh_row(squashed)
+            out[k] = state[k]
+        tanh_row(out)
         for k in range(H):
-            out[k] = o[k] * squashed[k]
+            out[k] *= o[k]
         for k in range(H):
             h[k] = out[k]
 
 
 @_jit
-def gru_forward(t, rows, now, befores, z, projected, acts, hidden, c, c_befores, tanh_c):
+def gru_forward(t, rows, now, befores, z, projected, bias, acts, hidden, c, c_befores):
     """acts[t] holds the blocks r, z, n without h's share, h's share of n."""
     H = c.shape[1]
     for b in range(rows):
-        _begin_row(t, b, now, befores, z, projected, acts)
+        _begin_row(t, b, now, befores, z, projected, bias, acts)
         a, h, out, before = acts[t, b], now[b, :H], hidden[t, b], befores[t, b]
         r, keep, new, from_h = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
         sigmoid_row(a[: 2 * H])
@@ -112,11 +112,11 @@ def gru_forward(t, rows, now, befores, z, projected, acts, hidden, c, c_befores,
 
 
 @_jit
-def elman_forward(t, rows, now, befores, z, projected, acts, hidden, c, c_befores, tanh_c):
+def elman_forward(t, rows, now, befores, z, projected, bias, acts, hidden, c, c_befores):
     """acts[t] becomes h."""
     H = c.shape[1]
     for b in range(rows):
-        _begin_row(t, b, now, befores, z, projected, acts)
+        _begin_row(t, b, now, befores, z, projected, bias, acts)
         tanh_row(acts[t, b])
         hidden[t, b] = acts[t, b]
         now[b, :H] = acts[t, b]
@@ -162,17 +162,21 @@ def gates_backward(t, rows, values, d_values, d_value, gates, d_gates, weight, g
 
 
 @_jit
-def lstm_backward(t, rows, befores, acts, c_befores, tanh_c, d_now, d_c, d_z, d_blocks, direct):
+def lstm_backward(t, rows, befores, acts, c_befores, d_now, d_c, d_z, d_blocks, direct):
     """d_z[t], and its copy d_blocks, from the gradients of h_t, d_now[:, :H], and of c_t, d_c (then
     that of c_{t-1}).
     """
     H = d_c.shape[1]
     one = d_c.dtype.type(1)
+    squashed = np.empty(H, d_c.dtype)  # tanh(c_t)
     for b in range(rows):
         a, z, copy = acts[t, b], d_z[t, b], d_blocks[b]
         i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
-        dh, dc, before, squashed = d_now[b], d_c[b], c_befores[t, b], tanh_c[t, b]
+        dh, dc, before = d_now[b], d_c[b], c_befores[t, b]
         d_i, d_f, d_o, d_g = z[:H], z[H : 2 * H], z[2 * H : 3 * H], z[3 * H :]
+        for k in range(H):
+            squashed[k] = f[k] * before[k] + i[k] * g[k]
+        tanh_row(squashed)
         for k in range(H):
             dc[k] += dh[k] * o[k] * (one - squashed[k] * squashed[k])
         for k in range(H):
@@ -190,7 +194,7 @@ def lstm_backward(t, rows, befores, acts, c_befores, tanh_c, d_now, d_c, d_z, d_
 
 
 @_jit
-def gru_backward(t, rows, befores, acts, c_befores, tanh_c, d_now, d_c, d_z, d_blocks, direct):
+def gru_backward(t, rows, befores, acts, c_befores, d_now, d_c, d_z, d_blocks, direct):
     """d_z[t] from the gradient of h_t; `direct` is what h_{t-1} gets straight from h_t."""
     H = d_c.shape[1]
     one = d_c.dtype.type(1)
@@ -214,7 +218,7 @@ def gru_backward(t, rows, befores, acts, c_befores, tanh_c, d_now, d_c, d_z, d_b
 
 
 @_jit
-def elman_backward(t, rows, befores, acts, c_befores, tanh_c, d_now, d_c, d_z, d_blocks, direct):
+def elman_backward(t, rows, befores, acts, c_befores, d_now, d_c, d_z, d_blocks, direct):
     """d_z[t] from the gradient of h_t."""
     one = d_c.dtype.type(1)
     for b in range(rows):

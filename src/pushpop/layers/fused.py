@@ -1,9 +1,9 @@
 """The recurrence of a controller and its memory over a whole sequence, on the CPU.
 
-The input's share of the cell's blocks is one matrix product before the loop, and so are the
-weights' gradients after it. Inside, a step is two small products (the blocks from h and the read,
-the value from h), the elementwise part, and one step of the memory's walk. The backward pass runs
-the loop in reverse by hand. What all this must equal is `recurrent._run_generic`.
+The input's share of the cell's blocks is one matrix product for some steps ahead, and the weights'
+gradients are one product each after the loop. Inside, a step is two small products (the blocks from
+h and the read, the value from h), the elementwise part, and one step of the memory's walk. The
+backward pass runs the loop in reverse by hand. All this must equal `recurrent._run_generic`.
 
 The products work on the same few buffers at every step; `now` [B, H + E*D] holds h and the read
 side by side. The compiled parts between them write down what the backward pass needs.
@@ -23,6 +23,7 @@ from pushpop.memory.state import Walked
 if TYPE_CHECKING:
     from pushpop.layers.recurrent import MemoryRNN
 
+AHEAD = 16  # steps whose input is multiplied at once: few enough to stay in the cache
 NAMES: dict[type[nn.Module], str] = {cell: name for name, cell in CELLS.items()}
 
 
@@ -44,8 +45,8 @@ def run(
     recurrent, by_x, bias = _arrange(name, cell, layer.input_size)
     cells = state.memory._cells()
     hidden, now, c, values, strengths, rows, counts, *_ = recurrence(
-        KINDS.index(layer.memory.kind), name, sizes, nn.functional.linear(x, by_x, bias),
-        recurrent, layer.value.weight, layer.value.bias, layer.gates.weight, layer.gates.bias,
+        KINDS.index(layer.memory.kind), name, sizes, x, by_x, bias, recurrent,
+        layer.value.weight, layer.value.bias, layer.gates.weight, layer.gates.bias,
         state.parts[0], state.parts[-1], state.read.flatten(1), *cells,
     )  # fmt: skip
     h, read = now.split([H, reads], dim=1)
@@ -86,32 +87,36 @@ def _arrange(name: str, cell: Cell, input_size: int) -> tuple[Tensor, Tensor, Te
 
 @torch.library.custom_op("pushpop::recurrence", mutates_args=(), device_types="cpu")
 def recurrence(
-    kind: int, cell: str, sizes: list[int], projected: Tensor, recurrent: Tensor,
-    value_weight: Tensor, value_bias: Tensor, gate_weight: Tensor, gate_bias: Tensor,
-    h: Tensor, c: Tensor, read: Tensor, initial: Tensor, strengths: Tensor,
+    kind: int, cell: str, sizes: list[int], x: Tensor, by_x: Tensor, bias: Tensor,
+    recurrent: Tensor, value_weight: Tensor, value_bias: Tensor,
+    gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor,
+    initial: Tensor, strengths: Tensor,
 ) -> list[Tensor]:  # fmt: skip
     """h [T, B, H]; the final `now` and c; values [T, B, E, D]; strengths, rows and counts of the
     final cells (`memory.state.Walked`); then, for the backward pass, `now` and c before each step,
-    tanh of c, the cell's blocks, the gates, and the walk's log.
+    the cell's blocks, the gates, and the walk's log.
     """
     from pushpop.layers.elementwise import FORWARD, gates_forward
     from pushpop.memory.walker import Walker
 
-    out = _outputs(projected, recurrent, gate_bias, h, initial, strengths)
+    out = _outputs(x, recurrent, gate_bias, h, initial, strengths)
     hidden, now, final_c, values, final_s, final_rows, counts, *saved = out
-    befores, c_befores, tanh_c, acts, gates, *log = saved
-    (T, B, _), H = projected.shape, h.shape[1]
+    befores, c_befores, acts, gates, *log = saved
+    (T, B, _), H = x.shape, h.shape[1]
     if sizes[-1] < B:  # padded steps are never written, but they take part in products
-        for x in (hidden, values, befores, acts, gates):
-            x.zero_()
+        for padded in (hidden, values, befores, c_befores, acts, gates):
+            padded.zero_()
+    elif cell != "lstm":
+        c_befores.zero_()
     h_now = now[:, :H]
     h_now.copy_(h)
     now[:, H:].copy_(read)
     final_c.copy_(c)
-    z, value = projected.new_empty(B, acts.shape[2]), values.new_empty(values[0].flatten(1).shape)
-    by_now, by_h = _padded(recurrent.T), value_weight.T.contiguous()
+    z, value = acts.new_empty(acts.shape[1:]), values.new_empty(values[0].flatten(1).shape)
+    projected = acts.new_empty(AHEAD, *z.shape)
+    by_now, by_h, by_x = _padded(recurrent.T), value_weight.T.contiguous(), _padded(by_x.T)
     walker = Walker(kind, now, H, values, gates, initial, strengths, log)
-    cell_arrays = _arrays(now, befores, z, projected, acts, hidden, final_c, c_befores, tanh_c)
+    cell_arrays = _arrays(now, befores, z, projected, bias, acts, hidden, final_c, c_befores)
     gate_arrays = _arrays(
         hidden, gate_weight, gate_bias, gates, value, value_bias, values.view(T, B, -1)
     )
@@ -119,6 +124,9 @@ def recurrence(
     for t, n in enumerate(sizes):
         if n == 0:
             break
+        if t % AHEAD == 0:
+            ahead = x[t : t + AHEAD]
+            torch.mm(ahead.reshape(-1, x.shape[2]), by_x, out=projected[: len(ahead)].flatten(0, 1))
         torch.mm(now, by_now, out=z)
         forward(t, n, *cell_arrays)
         torch.mm(h_now, by_h, out=value)
@@ -135,21 +143,21 @@ def _arrays(*tensors: Tensor) -> list[Any]:
 
 @recurrence.register_fake
 def _(
-    kind: int, cell: str, sizes: list[int], projected: Tensor, recurrent: Tensor,
-    value_weight: Tensor, value_bias: Tensor, gate_weight: Tensor, gate_bias: Tensor,
-    h: Tensor, c: Tensor, read: Tensor, initial: Tensor, strengths: Tensor,
+    kind: int, cell: str, sizes: list[int], x: Tensor, by_x: Tensor, bias: Tensor,
+    recurrent: Tensor, value_weight: Tensor, value_bias: Tensor,
+    gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor,
+    initial: Tensor, strengths: Tensor,
 ) -> list[Tensor]:  # fmt: skip
-    return _outputs(projected, recurrent, gate_bias, h, initial, strengths)
+    return _outputs(x, recurrent, gate_bias, h, initial, strengths)
 
 
 def _outputs(
-    projected: Tensor, recurrent: Tensor, gate_bias: Tensor, h: Tensor, initial: Tensor,
-    strengths: Tensor,
+    x: Tensor, recurrent: Tensor, gate_bias: Tensor, h: Tensor, initial: Tensor, strengths: Tensor
 ) -> list[Tensor]:  # fmt: skip
-    T, B, blocks = projected.shape
+    T, B, _ = x.shape
     E = gate_bias.shape[0] // 2
     room = strengths.shape[1] + T * E
-    H, S, new = h.shape[1], recurrent.shape[1], projected.new_empty
+    H, (blocks, S), new = h.shape[1], recurrent.shape, x.new_empty
     return [
         new(T, B, H),
         new(B, S),
@@ -160,13 +168,12 @@ def _outputs(
         new(B, dtype=torch.int64),
         new(T, B, S),
         new(T, B, H),
-        new(T, B, H),
         new(T, B, blocks),
         new(T, B, 2 * E),
         new(B, room, dtype=torch.int64),
         new(B, room),
-        projected.new_zeros(T * B, 2, dtype=torch.int64),
-        projected.new_zeros(T * B, 2),
+        x.new_zeros(T * B, 2, dtype=torch.int64),
+        x.new_zeros(T * B, 2),
     ]
 
 
@@ -180,8 +187,8 @@ def _padded(weight: Tensor) -> Tensor:
 
 @torch.library.custom_op("pushpop::recurrence_backward", mutates_args=(), device_types="cpu")
 def recurrence_backward(
-    kind: int, cell: str, sizes: list[int], recurrent: Tensor, value_weight: Tensor,
-    gate_weight: Tensor, initial: Tensor, saved: list[Tensor],
+    kind: int, cell: str, sizes: list[int], x: Tensor, by_x: Tensor, recurrent: Tensor,
+    value_weight: Tensor, gate_weight: Tensor, initial: Tensor, saved: list[Tensor],
     grad_h: Tensor | None, grad_now: Tensor | None, grad_c: Tensor | None,
     grad_values: Tensor | None, grad_s: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
@@ -189,15 +196,16 @@ def recurrence_backward(
     from pushpop.layers.elementwise import BACKWARD, gates_backward
     from pushpop.memory.walker import BackWalker
 
-    hidden, values, final_s, final_rows, counts, befores, c_befores, tanh_c, acts, gates, *log = (
-        saved
-    )
+    hidden, values, final_s, final_rows, counts, befores, c_befores, acts, gates, *log = saved
     T, B, H = hidden.shape
     new = torch.zeros if sizes[-1] < B else torch.empty  # padded steps have no gradient
     d_z, d_values, d_gates = (new(x.shape, dtype=x.dtype) for x in (acts, values, gates))
     flat_values, flat_d_values = values.view(T, B, -1), d_values.view(T, B, -1)
-    d_now = hidden.new_zeros(B, befores.shape[2]) if grad_now is None else grad_now.clone()
-    d_c = hidden.new_zeros(B, H) if grad_c is None else grad_c.clone()
+    d_now, d_c = hidden.new_zeros(befores.shape[1:]), hidden.new_zeros(B, H)
+    if grad_now is not None:
+        d_now.copy_(grad_now)
+    if grad_c is not None:
+        d_c.copy_(grad_c)
     d_h, d_before, direct = d_now[:, :H], torch.empty_like(d_now), torch.zeros_like(d_c)
     d_value, d_blocks = values.new_zeros(flat_values[0].shape), acts.new_zeros(acts[0].shape)
     grad_h = torch.zeros_like(hidden) if grad_h is None else grad_h
@@ -209,7 +217,7 @@ def recurrence_backward(
     gate_arrays = _arrays(
         flat_values, flat_d_values, d_value, gates, d_gates, gate_weight, grad_h, d_now
     )
-    cell_arrays = _arrays(befores, acts, c_befores, tanh_c, d_now, d_c, d_z, d_blocks, direct)
+    cell_arrays = _arrays(befores, acts, c_befores, d_now, d_c, d_z, d_blocks, direct)
     by_now = _padded(recurrent)
     backward = BACKWARD[cell]
     for t in range(T - 1, -1, -1):
@@ -231,7 +239,8 @@ def recurrence_backward(
             d_h[:n] += direct[:n]
     flat = [x.view(T * B, -1) for x in (d_z, d_values, d_gates, hidden)]
     return [
-        d_z, flat[0].T @ befores.view(T * B, -1),
+        (flat[0] @ by_x).view(x.shape), flat[0].T @ x.reshape(T * B, -1), flat[0].sum(0),
+        flat[0].T @ befores.view(T * B, -1),
         flat[1].T @ flat[3], flat[1].sum(0), flat[2].T @ flat[3], flat[2].sum(0),
         d_h.clone(), d_c, d_now[:, H:].clone(), *walker.finish(),
     ]  # fmt: skip
@@ -239,34 +248,37 @@ def recurrence_backward(
 
 @recurrence_backward.register_fake
 def _(
-    kind: int, cell: str, sizes: list[int], recurrent: Tensor, value_weight: Tensor,
-    gate_weight: Tensor, initial: Tensor, saved: list[Tensor],
+    kind: int, cell: str, sizes: list[int], x: Tensor, by_x: Tensor, recurrent: Tensor,
+    value_weight: Tensor, gate_weight: Tensor, initial: Tensor, saved: list[Tensor],
     grad_h: Tensor | None, grad_now: Tensor | None, grad_c: Tensor | None,
     grad_values: Tensor | None, grad_s: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
-    hidden, acts = saved[0], saved[8]
+    hidden = saved[0]
     _, B, H = hidden.shape
     shapes = [
-        acts.shape, recurrent.shape, value_weight.shape, value_weight.shape[:1],
-        gate_weight.shape, gate_weight.shape[:1], (B, H), (B, H), (B, recurrent.shape[1] - H),
-        initial.shape, initial.shape[:2],
+        x.shape, by_x.shape, recurrent.shape[:1], recurrent.shape,
+        value_weight.shape, value_weight.shape[:1], gate_weight.shape, gate_weight.shape[:1],
+        (B, H), (B, H), (B, recurrent.shape[1] - H), initial.shape, initial.shape[:2],
     ]  # fmt: skip
     return [hidden.new_empty(shape) for shape in shapes]
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
-    ctx.kind, ctx.cell, ctx.sizes, _, recurrent, value_weight, _, gate_weight, *_ = inputs
+    ctx.kind, ctx.cell, ctx.sizes, x, by_x, _, recurrent, value_weight, _, gate_weight, *_ = inputs
     ctx.set_materialize_grads(False)
     kept = [output[0], *output[3:]]  # without the final h, read and c
-    ctx.save_for_backward(recurrent, value_weight, gate_weight, inputs[12], *kept)
+    ctx.save_for_backward(x, by_x, recurrent, value_weight, gate_weight, inputs[14], *kept)
 
 
 def _backward(ctx: Any, grads: list[Tensor | None]) -> Any:
-    recurrent, value_weight, gate_weight, initial, *saved = ctx.saved_tensors
-    return None, None, None, *recurrence_backward(
-        ctx.kind, ctx.cell, ctx.sizes, recurrent, value_weight, gate_weight, initial, saved,
-        *grads[:5],
-    )  # fmt: skip
+    *inputs, initial = ctx.saved_tensors[:6]
+    saved = list(ctx.saved_tensors[6:])
+    return (
+        None,
+        None,
+        None,
+        *recurrence_backward(ctx.kind, ctx.cell, ctx.sizes, *inputs, initial, saved, *grads[:5]),
+    )
 
 
 recurrence.register_autograd(_backward, setup_context=_setup_context)
