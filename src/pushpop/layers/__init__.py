@@ -1,0 +1,5 @@
+"""Controllers and recurrences around the memories."""
+
+from pushpop.layers.deep_lstm import DeepLSTM
+
+__all__ = ["DeepLSTM"]
