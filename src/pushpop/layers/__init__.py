@@ -1,5 +1,6 @@
 """Controllers and recurrences around the memories."""
 
+from pushpop.layers.attention import MemoryAttention
 from pushpop.layers.deep_lstm import DeepLSTM
 
-__all__ = ["DeepLSTM"]
+__all__ = ["DeepLSTM", "MemoryAttention"]
