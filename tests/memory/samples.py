@@ -5,14 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pushpop import MemoryState, NeuralDeque, NeuralQueue, NeuralStack
-from pushpop.memory import NeuralMemory
-
-MEMORIES: dict[str, type[NeuralMemory]] = {
-    "stack": NeuralStack,
-    "queue": NeuralQueue,
-    "deque": NeuralDeque,
-}
+from pushpop import MemoryState
 
 
 @dataclass

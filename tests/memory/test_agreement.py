@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from .samples import MEMORIES, Sample, look_at_everything, relative_error, sample
+from pushpop.memory import MEMORIES
+
+from .samples import Sample, look_at_everything, relative_error, sample
 
 KINDS = pytest.mark.parametrize("kind", MEMORIES)
 LENGTHS = pytest.mark.parametrize("T", [1, 2, 7, 64, 300])

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .samples import MEMORIES
+from pushpop.memory import MEMORIES
 
 BACKENDS = pytest.mark.parametrize("backend", ["fused", "parallel", "reference"])
 one_end = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from pushpop import MemoryState
-from pushpop.memory import ops
+from pushpop.memory import MEMORIES, ops
 
-from .samples import MEMORIES, look_at_everything, sample
+from .samples import look_at_everything, sample
 
 KINDS = pytest.mark.parametrize("kind", MEMORIES)
 CALL = """

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from pushpop import MemoryState
+from pushpop.memory import MEMORIES
 from pushpop.memory.stream import Stream
 
-from .samples import MEMORIES, look_at_everything, relative_error, sample
+from .samples import look_at_everything, relative_error, sample
 
 KINDS = pytest.mark.parametrize("kind", MEMORIES)
 BACKENDS = pytest.mark.parametrize("backend", ["fused", "parallel", "reference"])

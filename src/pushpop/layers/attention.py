@@ -3,13 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from pushpop.memory import MemoryState, NeuralDeque, NeuralMemory, NeuralQueue, NeuralStack
-
-MEMORIES: dict[str, type[NeuralMemory]] = {
-    "stack": NeuralStack,
-    "queue": NeuralQueue,
-    "deque": NeuralDeque,
-}
+from pushpop.memory import MEMORIES, MemoryState
 
 
 class MemoryAttention(nn.Module):

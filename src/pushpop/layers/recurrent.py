@@ -12,13 +12,8 @@ from pushpop.layers import fused
 from pushpop.layers.cells import make_cell, probe
 from pushpop.layers.lengths import Ragged, check_lengths
 from pushpop.layers.state import RNNState
-from pushpop.memory import MemoryState, NeuralDeque, NeuralMemory, NeuralQueue, NeuralStack
+from pushpop.memory import MEMORIES, MemoryState
 
-MEMORIES: dict[str, type[NeuralMemory]] = {
-    "stack": NeuralStack,
-    "queue": NeuralQueue,
-    "deque": NeuralDeque,
-}
 BACKENDS = ("auto", "fused", "generic")
 Bias = float | Sequence[float]
 

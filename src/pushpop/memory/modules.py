@@ -98,3 +98,8 @@ class NeuralDeque(NeuralMemory):
 
     kind = "deque"
     ends = 2
+
+
+MEMORIES: dict[str, type[NeuralMemory]] = {
+    memory.kind: memory for memory in (NeuralStack, NeuralQueue, NeuralDeque)
+}
