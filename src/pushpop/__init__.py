@@ -1,6 +1,15 @@
 """Differentiable stacks, queues and deques for PyTorch, and the transducers built on them."""
 
-from pushpop.layers import MemoryRNN, RNNState
+from pushpop.layers import DeepLSTM, MemoryAttention, MemoryRNN, RNNState
 from pushpop.memory import MemoryState, NeuralDeque, NeuralQueue, NeuralStack
 
-__all__ = ["MemoryRNN", "MemoryState", "NeuralDeque", "NeuralQueue", "NeuralStack", "RNNState"]
+__all__ = [
+    "DeepLSTM",
+    "MemoryAttention",
+    "MemoryRNN",
+    "MemoryState",
+    "NeuralDeque",
+    "NeuralQueue",
+    "NeuralStack",
+    "RNNState",
+]

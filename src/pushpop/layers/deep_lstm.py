@@ -1,0 +1,269 @@
+"""The paper's benchmark: LSTM layers on top of each other, each of which also sees the input."""
+
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import overload
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+LSTMState = tuple[Tensor, Tensor]
+
+
+class DeepLSTM(nn.Module):
+    """`num_layers` LSTMs: the first gets x_t, layer k gets [x_t, h_t of layer k - 1].
+
+    The contract is that of `nn.LSTM`, with learned initial states `h0` and `c0` [L, H] and one bias
+    vector a gate. Gates are stacked in torch's order: input, forget, cell, output.
+
+    Args:
+        input_size: I, the width of x_t.
+        hidden_size: H, the width of every layer's h and c.
+        num_layers: L.
+        batch_first: input and output are [B, T, ...] not [T, B, ...]; states stay [L, B, H].
+        dropout: the probability with which an element of h is dropped on its way to the next layer.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        sizes = {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}
+        for name, size in sizes.items():
+            if size < 1:
+                raise ValueError(f"{name} must be at least 1; got {size}")
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"dropout must be a probability, 0 to 1; got {dropout}")
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.batch_first, self.dropout = batch_first, dropout
+        for k in range(num_layers):
+            width = input_size if k == 0 else input_size + hidden_size
+            for name, shape in (
+                ("weight_ih", (4 * hidden_size, width)),
+                ("weight_hh", (4 * hidden_size, hidden_size)),
+                ("bias", (4 * hidden_size,)),
+            ):
+                self.register_parameter(f"{name}_l{k}", nn.Parameter(torch.empty(shape)))
+        self.h0 = nn.Parameter(torch.empty(num_layers, hidden_size))
+        self.c0 = nn.Parameter(torch.empty(num_layers, hidden_size))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw everything, initial states included, uniformly from +-1/sqrt(hidden_size)."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -bound, bound)
+
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        state: LSTMState | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+    ) -> tuple[Tensor, LSTMState]: ...
+    @overload
+    def forward(
+        self, x: PackedSequence, state: LSTMState | None = None, lengths: None = None
+    ) -> tuple[PackedSequence, LSTMState]: ...
+    def forward(
+        self,
+        x: Tensor | PackedSequence,
+        state: LSTMState | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+    ) -> tuple[Tensor | PackedSequence, LSTMState]:
+        """x [T, B, I] or [T, I] -> the last layer's h [T, B, H], and (h, c) [L, B, H] at the end.
+
+        With `lengths` [B], steps after a row's length are padding: they change nothing, their
+        output is 0, and the state is the one after each row's last real step. A `PackedSequence`
+        says the same and is answered with one.
+        """
+        if torch.compiler.is_compiling():
+            # A graph would hold every step of the loop, or a kernel that torch cannot trace
+            # backwards; as `nn.LSTM`, this layer stays outside of it.
+            outside = torch.compiler.disable(self._forward)  # type: ignore[no-untyped-call]
+            return outside(x, state, lengths)  # type: ignore[no-any-return]
+        return self._forward(x, state, lengths)
+
+    def _forward(
+        self,
+        x: Tensor | PackedSequence,
+        state: LSTMState | None,
+        lengths: Tensor | Sequence[int] | None,
+    ) -> tuple[Tensor | PackedSequence, LSTMState]:
+        if isinstance(x, PackedSequence):
+            if lengths is not None:
+                raise ValueError("lengths were given with a PackedSequence, which has its own")
+            return self._run_packed(x, state)
+        axes = "[B, T, I]" if self.batch_first else "[T, B, I]"
+        self._check_input(x, (2, 3), f"{axes} or [T, I]")
+        batched = x.dim() == 3
+        if not batched:
+            if lengths is not None:
+                raise ValueError("lengths need a batch; got an input [T, I] without one")
+            state = self._batch_of_one(state)
+            output, state = self._run(x.unsqueeze(1), None, self._first(x, 1, state))
+            return output.squeeze(1), (state[0].squeeze(1), state[1].squeeze(1))
+        if self.batch_first:
+            x = x.transpose(0, 1)
+        T, B = x.shape[:2]
+        first = self._first(x, B, state)
+        if lengths is None:
+            output, state = self._run(x, None, first)
+        else:
+            packed = pack_padded_sequence(x, _checked(lengths, T, B), enforce_sorted=False)
+            packed_output, state = self._run_packed(packed, first)
+            output, _ = pad_packed_sequence(packed_output, total_length=T)
+        return (output.transpose(0, 1) if self.batch_first else output), state
+
+    def step(self, x: Tensor, state: LSTMState | None = None) -> tuple[Tensor, LSTMState]:
+        """One step: x [B, I] or [I] -> the last layer's h [B, H], and (h, c) [L, B, H]."""
+        self._check_input(x, (1, 2), "[B, I] or [I]")
+        batched = x.dim() == 2
+        if not batched:
+            x, state = x.unsqueeze(0), self._batch_of_one(state)
+        h, c = self._first(x, x.shape[0], state)
+        x = x.to(self.h0.dtype)
+        below, hs, cs = x, [], []
+        with _outside_autocast(x):
+            for k in range(self.num_layers):
+                given = x if k == 0 else torch.cat([x, self._drop(below)], dim=-1)
+                below, cell = torch.lstm_cell(given, (h[k], c[k]), *self._weights(k))
+                hs.append(below)
+                cs.append(cell)
+        after = torch.stack(hs), torch.stack(cs)
+        if batched:
+            return below, after
+        return below.squeeze(0), (after[0].squeeze(1), after[1].squeeze(1))
+
+    def _run(
+        self, x: Tensor, batch_sizes: Tensor | None, first: LSTMState
+    ) -> tuple[Tensor, LSTMState]:
+        """All layers over x [T, B, I], or over packed data [sum of lengths, I] in its order."""
+        h, c = first
+        if batch_sizes is None and x.shape[0] == 0:  # torch's kernel refuses to do nothing
+            return x.new_zeros(0, x.shape[1], self.hidden_size), (h, c)
+        x = x.to(self.h0.dtype)
+        below, hs, cs = x, [], []
+        with _outside_autocast(x):
+            for k in range(self.num_layers):
+                given = x if k == 0 else torch.cat([x, self._drop(below)], dim=-1)
+                start = (h[k : k + 1].contiguous(), c[k : k + 1].contiguous())
+                options = (self._weights(k), True, 1, 0.0, self.training, False)
+                if batch_sizes is None:
+                    below, h_end, c_end = torch.lstm(given, start, *options, False)
+                else:
+                    below, h_end, c_end = torch.lstm(given, batch_sizes, start, *options)
+                hs.append(h_end)
+                cs.append(c_end)
+        return below, (torch.cat(hs), torch.cat(cs))
+
+    def _run_packed(
+        self, x: PackedSequence, state: LSTMState | None
+    ) -> tuple[PackedSequence, LSTMState]:
+        data, batch_sizes, order, back = x
+        self._check_input(data, (2,), "packed steps of [I]")
+        h, c = self._first(data, int(batch_sizes[0]), state)
+        if order is not None:
+            h, c = h.index_select(1, order), c.index_select(1, order)
+        output, (h, c) = self._run(data, batch_sizes, (h, c))
+        if back is not None:
+            h, c = h.index_select(1, back), c.index_select(1, back)
+        return PackedSequence(output, batch_sizes, order, back), (h, c)
+
+    def _weights(self, k: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        weight_ih, weight_hh, bias = (
+            getattr(self, f"{name}_l{k}") for name in ("weight_ih", "weight_hh", "bias")
+        )
+        # Torch's kernels add two bias vectors; two that are trained would be one too many.
+        return weight_ih, weight_hh, bias, torch.zeros_like(bias)
+
+    def _drop(self, h: Tensor) -> Tensor:
+        return nn.functional.dropout(h, self.dropout, self.training) if self.dropout else h
+
+    def _first(self, x: Tensor, batch: int, state: LSTMState | None) -> LSTMState:
+        """The state to start from, [L, B, H] each: the one given, or the learned one."""
+        if state is None:
+            h, c = (p[:, None].expand(-1, batch, -1) for p in (self.h0, self.c0))
+            return h, c
+        wanted = [self.num_layers, batch, self.hidden_size]
+        for name, x_state in zip(("h", "c"), _pair(state), strict=True):
+            if list(x_state.shape) != wanted:
+                raise ValueError(
+                    f"state's {name} must be [L, B, H] = {wanted}; got {list(x_state.shape)}"
+                )
+            _check_like(f"state's {name}", x_state, self.h0)
+        return state[0].to(self.h0.dtype), state[1].to(self.h0.dtype)
+
+    def _batch_of_one(self, state: LSTMState | None) -> LSTMState | None:
+        if state is None:
+            return None
+        wanted = [self.num_layers, self.hidden_size]
+        for name, x in zip(("h", "c"), _pair(state), strict=True):
+            if list(x.shape) != wanted:
+                raise ValueError(
+                    f"state's {name} must be [L, H] = {wanted} as the input has no batch; "
+                    f"got {list(x.shape)}"
+                )
+        return state[0].unsqueeze(1), state[1].unsqueeze(1)
+
+    def _check_input(self, x: Tensor, dims: tuple[int, ...], wanted: str) -> None:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"the input must be a tensor; got {type(x).__name__}")
+        if x.dim() not in dims or x.shape[-1] != self.input_size:
+            raise ValueError(
+                f"the input must be {wanted} with I = {self.input_size}; got {list(x.shape)}"
+            )
+        _check_like("the input", x, self.h0)
+
+    def extra_repr(self) -> str:
+        """The arguments, as `print(module)` shows them."""
+        given = f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}"
+        given += ", batch_first=True" if self.batch_first else ""
+        return given + (f", dropout={self.dropout}" if self.dropout else "")
+
+
+def _pair(state: LSTMState) -> LSTMState:
+    if not (
+        isinstance(state, (tuple, list))
+        and len(state) == 2
+        and all(isinstance(x, Tensor) for x in state)
+    ):
+        raise TypeError(f"state must be a pair of tensors (h, c); got {type(state).__name__}")
+    return state
+
+
+def _checked(lengths: Tensor | Sequence[int], T: int, B: int) -> Tensor:
+    """The lengths as torch's packing wants them: whole numbers on the CPU."""
+    found = torch.as_tensor(lengths).cpu()
+    if found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:
+        raise TypeError(f"lengths must be integers; got {found.dtype}")
+    if list(found.shape) != [B]:
+        raise ValueError(f"lengths must be [B] = [{B}]; got {list(found.shape)}")
+    if B and not (found.min() >= 1 and found.max() <= T):
+        raise ValueError(f"lengths must lie in 1..{T}, the input's steps; got {found.tolist()}")
+    return found.to(torch.int64)
+
+
+def _check_like(name: str, x: Tensor, parameter: Tensor) -> None:
+    # Under autocast the layers before this one hand over half precision; it is widened again.
+    if x.dtype != parameter.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"{name} must have the dtype of the parameters, {parameter.dtype}; got {x.dtype}"
+        )
+    if x.device != parameter.device:
+        raise ValueError(
+            f"{name} must be on the device of the parameters, {parameter.device}; got {x.device}"
+        )
+
+
+def _outside_autocast(x: Tensor) -> AbstractContextManager[object]:
+    """Recurrences in half precision drift; the kernel runs in the dtype of the parameters."""
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
