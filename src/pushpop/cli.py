@@ -54,11 +54,12 @@ def sizes(embedding: int = 64) -> None:
     vocabulary = get_task("copy").vocabulary
     table = Table(
         title=f"Parameters with embeddings of {embedding}, memories of 256",
-        caption="paper, core: the recurrent core, without embeddings and initial states\n"
-        "off: core against paper\ntotal: all of the transducer for the copy task",
+        caption="paper, core: the recurrent core, without embeddings and initial states;\n"
+        "off: core against paper; start: learned initial states;\n"
+        "total: all of the transducer for the copy task",
         box=box.SIMPLE_HEAD,
     )
-    for name in ("model", "hidden", "paper", "core", "off", "initial states", "total"):
+    for name in ("model", "hidden", "paper", "core", "off", "start", "total"):
         table.add_column(name, justify="left" if name == "model" else "right", no_wrap=True)
     for which, hidden in enumerate(HIDDEN):
         for model, figures in PAPER.items():

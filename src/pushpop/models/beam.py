@@ -15,7 +15,14 @@ import torch
 from torch import Tensor
 
 from pushpop.models.body import select_rows
-from pushpop.models.decoding import Hypothesis, Request, fed_back, hypothesis, read_sources
+from pushpop.models.decoding import (
+    Hypothesis,
+    Request,
+    fed_back,
+    hypothesis,
+    log_probabilities,
+    read_sources,
+)
 
 if TYPE_CHECKING:
     from pushpop.models.transducer import Transducer
@@ -65,7 +72,7 @@ def beam_search(
     written = torch.empty(len(rows), 1, 0, dtype=torch.int64, device=logits.device)  # [S, K, n]
     for length in count():
         S, K = scores.shape
-        totals = scores[..., None] + torch.log_softmax(logits.double(), -1).view(S, K, -1)
+        totals = scores[..., None] + log_probabilities(logits).view(S, K, -1)
         n_symbols = totals.shape[2]
         top, where = totals.flatten(1).topk(min(2 * beam, K * n_symbols))  # [S, W]
         parents, ids = where // n_symbols, where % n_symbols

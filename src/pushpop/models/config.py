@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from math import isfinite
+from sys import float_info
 from typing import Any, Literal, get_args
 
 from pushpop.errors import InputError, did_you_mean
@@ -93,4 +93,4 @@ class TransducerConfig:
 
 
 def _is_number(x: Any) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool) and isfinite(x)
+    return isinstance(x, int | float) and type(x) is not bool and abs(x) <= float_info.max

@@ -89,7 +89,7 @@ def greedy(model: "Transducer", request: Request) -> list[Hypothesis]:
     rows = list(range(n_sources))  # which source a row of the batch belongs to
     logits, state = read_sources(model, request.sources)
     for length in count():
-        best_scores, best = torch.log_softmax(logits, dim=-1).max(dim=-1)
+        best_scores, best = log_probabilities(logits).max(dim=-1)
         going = []
         chosen = zip(rows, best.tolist(), best_scores.tolist(), strict=True)
         for row, (source, output_id, score) in enumerate(chosen):
@@ -121,6 +121,11 @@ def read_sources(model: "Transducer", sources: list[Sequence[int]]) -> tuple[Ten
     o, state = model.run(inputs.to(device), lengths.to(device))
     last = (lengths - 1).to(device)
     return model.logits(o[last, torch.arange(len(sources), device=device)]), state
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """In float64: scores are sums, and neighbours must not fall together."""
+    return torch.log_softmax(logits.double(), dim=-1)
 
 
 def fed_back(vocabulary: Vocabulary, output_ids: Tensor) -> Tensor:

@@ -55,11 +55,11 @@ def load_pretrained(cls: type["Transducer"], folder: str | PathLike[str]) -> "Tr
     folder = Path(folder)
     config = _read_config(folder)
     vocabulary_bytes, tensor_bytes = read_file(folder, VOCABULARY), read_file(folder, TENSORS)
-    path = folder / VOCABULARY
+    symbols = _from_json(vocabulary_bytes, folder / VOCABULARY)
     try:
-        vocabulary = Vocabulary.from_dict(_from_json(vocabulary_bytes, path))
+        vocabulary = Vocabulary.from_dict(symbols)
     except InputError as error:
-        raise error if str(path) in str(error) else InputError(f"{path}: {error}") from None
+        raise InputError(f"{folder / VOCABULARY}: {error}") from None
     try:
         model_config = TransducerConfig.from_dict(config["model"])
     except InputError as error:

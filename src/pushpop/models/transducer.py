@@ -1,7 +1,6 @@
 """A transducer: reads `SOS source SEP`, writes `target EOS`, one symbol at a time."""
 
 from collections.abc import Sequence
-from math import exp
 from os import PathLike
 from typing import Any, NamedTuple, cast, overload
 
@@ -101,7 +100,7 @@ class Transducer(nn.Module):
     @torch.no_grad()
     def perplexity(self, batch: Batch) -> float:
         """exp(loss): how many symbols the model hesitates between; 1 is certainty."""
-        return exp(min(self.loss(batch).item(), 700.0))
+        return float(self.loss(batch).double().exp())
 
     def decode(
         self,
