@@ -31,6 +31,16 @@ def small_model(
     return model
 
 
+def lively_model(body: str = "stack") -> Transducer:
+    """A model with large weights whose targets have many lengths."""
+    seeds = {"stack": 8, "queue-gru": 4, "deque": 37, "stack-rnn": 6, "lstm-1": 7, "lstm-3": 6}
+    model = small_model(body, seed=seeds[body]).double()
+    with torch.no_grad():
+        for parameter in model.body.parameters():
+            parameter *= 6
+    return model
+
+
 def batch_of(
     pairs: Sequence[tuple[Sequence[int], Sequence[int]]], vocabulary: Vocabulary = VOCABULARY
 ) -> Batch:

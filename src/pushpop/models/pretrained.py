@@ -116,7 +116,7 @@ def _check_tensors(
         parts = [("missing", missing), ("not of this model", extra)]
         told = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
         raise InputError(f"{path}: tensors {told}")
-    for name, tensor in given.items():
+    for name, tensor in sorted(given.items()):
         if tensor.shape != wanted[name].shape:
             raise InputError(
                 f"{path}: {name} is {list(tensor.shape)}, expected {list(wanted[name].shape)} "
