@@ -170,7 +170,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no digests": (edit_json(CONFIG, sha256={}), "sha256 has nothing, expected model.safetensors"),
     "another size": (
         edit_json(CONFIG, model__hidden=60000),
-        "body.cell.bias is [28], expected [240000] by config.json and vocabulary.json",
+        "body.c0 is [7], expected [60000] by config.json and vocabulary.json",
     ),
     "another memory": (
         edit_json(CONFIG, model__memory="deque"),
