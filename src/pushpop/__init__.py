@@ -2,6 +2,7 @@
 
 from pushpop.layers import DeepLSTM, MemoryAttention, MemoryRNN, RNNState
 from pushpop.memory import MemoryState, NeuralDeque, NeuralQueue, NeuralStack
+from pushpop.models import Transducer, TransducerConfig
 
 __all__ = [
     "DeepLSTM",
@@ -12,4 +13,6 @@ __all__ = [
     "NeuralQueue",
     "NeuralStack",
     "RNNState",
+    "Transducer",
+    "TransducerConfig",
 ]

@@ -38,7 +38,42 @@ def sample(task: str, count: int = 5, lengths: str = "8-12", seed: int = 0) -> N
             print(*symbols, "|||", *chosen.vocabulary.decode_target(target))
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"version": version, "sample": sample}
+def sizes(embedding: int = 64) -> None:
+    """Print the numbers of parameters of the paper's models beside ours.
+
+    Args:
+        embedding: the width of the embeddings; the paper's figures are for 64
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from pushpop.models.sizes import HIDDEN, PAPER, count_parameters, paper_config
+    from pushpop.tasks import get_task
+
+    vocabulary = get_task("copy").vocabulary
+    table = Table(
+        title=f"Parameters with embeddings of {embedding}, memories of 256",
+        caption="paper, core: the recurrent core, without embeddings and initial states;\n"
+        "off: core against paper; start: learned initial states;\n"
+        "total: all of the transducer for the copy task",
+        box=box.SIMPLE_HEAD,
+    )
+    for name in ("model", "hidden", "paper", "core", "off", "start", "total"):
+        table.add_column(name, justify="left" if name == "model" else "right", no_wrap=True)
+    for which, hidden in enumerate(HIDDEN):
+        for model, figures in PAPER.items():
+            size = count_parameters(paper_config(model, hidden, embedding), vocabulary)
+            paper = figures[which]
+            printed = f"{paper:.1e}".replace("e+0", "e")
+            counts = (f"{count:,}" for count in (size.start, size.total))
+            off = f"{size.core / paper - 1:+.1%}"
+            table.add_row(model, str(hidden), printed, f"{size.core:,}", off, *counts)
+        table.add_section()
+    Console().print(table)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {"version": version, "sample": sample, "sizes": sizes}
 SHORT_OPTIONS = {"sample": {"count": ("-n", "how many pairs")}}
 
 

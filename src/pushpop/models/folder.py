@@ -1,0 +1,95 @@
+"""Files that belong together: replaced in a folder all at once or not at all.
+
+New files are written and flushed into a folder of their own inside the target. Renaming that folder
+to `COMPLETE` is what makes them count; then they are moved out of it, one by one. Readers look
+there first, so an interruption leaves either the old files or the new ones, and the next save
+tidies up. Other files in the folder are left alone.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkdtemp
+
+from pushpop.errors import InputError
+
+COMPLETE = ".saved"
+STAGING = ".saving-"
+LEFT_BEHIND = 3600  # seconds after which a staging folder is nobody's
+
+
+def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Put these files in place of the ones with their names, in a folder that is made if needed."""
+    is_new = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _move_out(folder)
+        staging = Path(mkdtemp(prefix=STAGING, dir=folder))
+        try:
+            for name, data in files.items():
+                _write(staging / name, data)
+            _flush(staging)
+            os.rename(staging, folder / COMPLETE)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            if is_new:
+                with suppress(OSError):
+                    folder.rmdir()
+            raise
+        _flush(folder)
+        _move_out(folder)
+        _tidy(folder)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
+
+
+def read_file(folder: Path, name: str) -> bytes:
+    """The contents of a file, from the last save that was complete."""
+    for path in (folder / COMPLETE / name, folder / name):
+        try:
+            return path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    raise InputError(f"{folder / name}: missing")
+
+
+def _move_out(folder: Path) -> None:
+    complete = folder / COMPLETE
+    if not complete.is_dir():
+        return
+    for file in sorted(complete.iterdir()):
+        os.replace(file, folder / file.name)
+    _flush(folder)
+    complete.rmdir()
+
+
+def _write(path: Path, data: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _flush(folder: Path) -> None:
+    """Make sure that the names in a folder are on the disk, where the system can do that."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what saves that were killed long ago have left behind."""
+    for staging in folder.glob(f"{STAGING}*"):
+        with suppress(OSError):
+            if time.time() - staging.stat().st_mtime > LEFT_BEHIND:
+                shutil.rmtree(staging, ignore_errors=True)

@@ -1,0 +1,153 @@
+"""A model as a folder: config.json, vocabulary.json, model.safetensors."""
+
+import json
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as parse_tensors
+from safetensors.torch import save as pack_tensors
+from torch import Tensor
+
+from pushpop.errors import InputError
+from pushpop.models.config import TransducerConfig
+from pushpop.models.folder import read_file, write_together
+from pushpop.tasks import Vocabulary
+
+if TYPE_CHECKING:
+    from pushpop.models.transducer import Transducer
+
+FORMAT, VERSION = "pushpop transducer", 1
+CONFIG, VOCABULARY, TENSORS = "config.json", "vocabulary.json", "model.safetensors"
+KEYS = ("format", "version", "model", "dtype", "sha256", "metadata")
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def save_pretrained(model: "Transducer", folder: str | PathLike[str]) -> None:
+    """Write the three files, all or none."""
+    tensors = {
+        name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()
+    }
+    names = {name for name, dtype in DTYPES.items() for t in tensors.values() if t.dtype == dtype}
+    if len(names) != 1 or any(t.dtype not in DTYPES.values() for t in tensors.values()):
+        given = ", ".join(sorted({str(tensor.dtype) for tensor in tensors.values()}))
+        raise InputError(f"the model is {given}, expected all float32 or all float64 to save it")
+    files = {
+        VOCABULARY: _to_json(model.vocabulary.to_dict(), "the vocabulary"),
+        TENSORS: pack_tensors(tensors),
+    }
+    config = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": model.config.to_dict(),
+        "dtype": names.pop(),
+        "sha256": {name: sha256(data).hexdigest() for name, data in files.items()},
+        "metadata": model.metadata,
+    }
+    write_together(Path(folder), {**files, CONFIG: _to_json(config, "the metadata")})
+
+
+def load_pretrained(cls: type["Transducer"], folder: str | PathLike[str]) -> "Transducer":
+    """Build the model again. Nothing is allocated before its size is known to be the files'."""
+    folder = Path(folder)
+    config = _read_config(folder)
+    vocabulary_bytes, tensor_bytes = read_file(folder, VOCABULARY), read_file(folder, TENSORS)
+    symbols = _from_json(vocabulary_bytes, folder / VOCABULARY)
+    try:
+        vocabulary = Vocabulary.from_dict(symbols)
+    except InputError as error:
+        raise InputError(f"{folder / VOCABULARY}: {error}") from None
+    try:
+        model_config = TransducerConfig.from_dict(config["model"])
+    except InputError as error:
+        raise InputError(f"{folder / CONFIG}: {error}") from None
+    with torch.device("meta"):
+        model = cls(model_config, vocabulary, config["metadata"])
+    tensors = _read_tensors(tensor_bytes, folder / TENSORS)
+    _check_tensors(tensors, model.state_dict(), DTYPES[config["dtype"]], folder / TENSORS)
+    for name, data in ((VOCABULARY, vocabulary_bytes), (TENSORS, tensor_bytes)):
+        _check_digest(data, config["sha256"][name], folder / name)
+    model.load_state_dict(tensors, assign=True)
+    return model
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    config = _from_json(read_file(folder, CONFIG), path)
+    if config.get("format") != FORMAT:
+        raise InputError(f"{path}: format is {config.get('format')!r}, expected {FORMAT!r}")
+    version = config.get("version")
+    if type(version) is not int or version != VERSION:
+        raise InputError(f"{path}: version is {version!r}, this pushpop reads version {VERSION}")
+    for key in KEYS:
+        if key not in config:
+            raise InputError(f"{path}: no {key!r}")
+    for key in config:
+        if key not in KEYS:
+            raise InputError(f"{path}: unknown {key!r}, expected {', '.join(KEYS)}")
+    for key in ("model", "sha256", "metadata"):
+        if not isinstance(config[key], dict):
+            raise InputError(f"{path}: {key} is {config[key]!r}, expected an object")
+    if config["dtype"] not in list(DTYPES):
+        raise InputError(f"{path}: dtype is {config['dtype']!r}, expected {' or '.join(DTYPES)}")
+    if set(config["sha256"]) != {VOCABULARY, TENSORS}:
+        given = ", ".join(sorted(config["sha256"])) or "nothing"
+        raise InputError(f"{path}: sha256 has {given}, expected {TENSORS}, {VOCABULARY}")
+    return config
+
+
+def _read_tensors(data: bytes, path: Path) -> dict[str, Tensor]:
+    try:
+        return dict(parse_tensors(data))
+    except (SafetensorError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: {len(data)} bytes that are not a whole safetensors file: {error}"
+        ) from None
+
+
+def _check_tensors(
+    given: dict[str, Tensor], wanted: dict[str, Tensor], dtype: torch.dtype, path: Path
+) -> None:
+    missing, extra = sorted(set(wanted) - set(given)), sorted(set(given) - set(wanted))
+    if missing or extra:
+        parts = [("missing", missing), ("not of this model", extra)]
+        told = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+        raise InputError(f"{path}: tensors {told}")
+    for name, tensor in sorted(given.items()):
+        if tensor.shape != wanted[name].shape:
+            raise InputError(
+                f"{path}: {name} is {list(tensor.shape)}, expected {list(wanted[name].shape)} "
+                f"by {CONFIG} and {VOCABULARY}"
+            )
+        if tensor.dtype != dtype:
+            raise InputError(f"{path}: {name} is {tensor.dtype}, expected {dtype} by {CONFIG}")
+
+
+def _check_digest(data: bytes, wanted: Any, path: Path) -> None:
+    found = sha256(data).hexdigest()
+    if found != wanted:
+        raise InputError(
+            f"{path}: SHA-256 is {found}, {CONFIG} says {wanted}: the file was damaged, or is not "
+            "the one that was saved with it"
+        )
+
+
+def _to_json(data: Any, what: str) -> bytes:
+    try:
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1)
+        return f"{text}\n".encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{what} cannot be saved as JSON: {error}") from None
+
+
+def _from_json(data: bytes, path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: {type(found).__name__}, expected an object")
+    return found

@@ -1,0 +1,162 @@
+"""A transducer: reads `SOS source SEP`, writes `target EOS`, one symbol at a time."""
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, NamedTuple, cast, overload
+
+import torch
+from torch import Tensor, nn
+
+from pushpop.models.body import State, make_body
+from pushpop.models.config import TransducerConfig
+from pushpop.models.decoding import Hypothesis, decode
+from pushpop.models.pretrained import load_pretrained, save_pretrained
+from pushpop.tasks import Batch, Vocabulary
+
+
+class Likelihood(NamedTuple):
+    """The summed negative log likelihood of some symbols, and how many they are."""
+
+    nll: Tensor  # []
+    symbols: int
+
+
+class Transducer(nn.Module):
+    """An input table, a recurrent body and an output table.
+
+    At each step the body turns the embedding of the symbol read into a vector o of the same width,
+    and the logits are the products of o with the rows of the output table; there is no bias. Both
+    tables start as N(0, 1), the body as `MemoryRNN` and `DeepLSTM` do. `vocabulary` says which ids
+    the tables have; `metadata` is saved with the model and otherwise left alone.
+    """
+
+    def __init__(
+        self,
+        config: TransducerConfig,
+        vocabulary: Vocabulary,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.config, self.vocabulary = config, vocabulary
+        self.metadata: dict[str, Any] = dict(metadata or {})
+        self.input_table = nn.Embedding(vocabulary.input_size, config.embedding)
+        self.output_table = nn.Embedding(vocabulary.output_size, config.embedding)
+        self.body = make_body(config)
+
+    def forward(
+        self,
+        inputs: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        state: State | None = None,
+    ) -> tuple[Tensor, State]:
+        """Input ids [T, B] -> logits [T, B, C] over the output ids, and the state after each row.
+
+        With `lengths` [B], steps from lengths[b] on are padding of row b: they change nothing, and
+        the logits there mean nothing.
+        """
+        o, state = self.run(inputs, lengths, state)
+        return self.logits(o), state
+
+    def run(
+        self,
+        inputs: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        state: State | None = None,
+    ) -> tuple[Tensor, State]:
+        """As `forward`, but the output vectors o [T, B, E] in place of logits."""
+        if inputs.dim() != 2 or inputs.is_floating_point():
+            raise ValueError(f"inputs must be ids [T, B]; got {inputs.dtype} {list(inputs.shape)}")
+        return cast(tuple[Tensor, State], self.body(self.input_table(inputs), state, lengths))
+
+    def step(self, inputs: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+        """Input ids [B] -> logits [B, C] and the state."""
+        o, after = self.body.step(self.input_table(inputs), cast(Any, state))
+        return self.logits(o), after
+
+    def logits(self, o: Tensor) -> Tensor:
+        """Output vectors [..., E] -> logits [..., C]."""
+        return o @ self.output_table.weight.T
+
+    def scored_logits(self, batch: Batch) -> Tensor:
+        """The logits [N, C] where something is scored, in the order of `batch.outputs[mask]`."""
+        o, _ = self.run(batch.inputs, batch.lengths)
+        return self.logits(o[batch.mask])
+
+    def likelihood(self, batch: Batch) -> Likelihood:
+        """The negative log likelihood of all target symbols and EOS, summed, and their number.
+
+        Sums over parts of a batch add up to the whole's, and so do the numbers.
+        """
+        logits = self.scored_logits(batch)
+        wanted = batch.outputs[batch.mask]
+        nll = nn.functional.cross_entropy(logits, wanted, reduction="sum")
+        return Likelihood(nll, len(wanted))
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The mean negative log likelihood of a target symbol or EOS."""
+        nll, symbols = self.likelihood(batch)
+        return nll / symbols
+
+    @torch.no_grad()
+    def perplexity(self, batch: Batch) -> float:
+        """exp(loss): how many symbols the model hesitates between; 1 is certainty."""
+        return float(self.loss(batch).double().exp())
+
+    def decode(
+        self,
+        sources: Sequence[str | Sequence[int]],
+        *,
+        beam: int = 1,
+        nbest: int = 1,
+        max_length: int | None = None,
+        normalise: bool = False,
+        batch_size: int = 64,
+    ) -> list[list[Hypothesis]]:
+        """The best targets of each source, best first: see `decoding.decode`."""
+        return decode(
+            self,
+            sources,
+            beam=beam,
+            nbest=nbest,
+            max_length=max_length,
+            normalise=normalise,
+            batch_size=batch_size,
+        )
+
+    @overload
+    def transduce(
+        self,
+        sources: Sequence[str],
+        nbest: None = None,
+        beam: int = 1,
+        max_length: int | None = None,
+    ) -> list[str]: ...
+    @overload
+    def transduce(
+        self, sources: Sequence[str], nbest: int, beam: int = 1, max_length: int | None = None
+    ) -> list[list[str]]: ...
+    def transduce(
+        self,
+        sources: Sequence[str],
+        nbest: int | None = None,
+        beam: int = 1,
+        max_length: int | None = None,
+    ) -> list[str] | list[list[str]]:
+        """The best target of each source; with `nbest`, a list of so many (or fewer) for each.
+
+        Symbols are separated by spaces. A target has at most `max_length` symbols, by default twice
+        as many as its source and 50 more; one that is longer is cut off there. `decode` tells which
+        were, and gives the scores.
+        """
+        found = self.decode(sources, beam=beam, nbest=nbest or 1, max_length=max_length)
+        texts = [[" ".join(h.symbols) for h in hypotheses] for hypotheses in found]
+        return texts if nbest is not None else [best for best, *_ in texts]
+
+    def save_pretrained(self, folder: str | PathLike[str]) -> None:
+        """Write config.json, vocabulary.json and model.safetensors into a folder, all or none."""
+        save_pretrained(self, folder)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | PathLike[str]) -> "Transducer":
+        """The model that `save_pretrained` wrote, on the CPU; `InputError` if anything is off."""
+        return load_pretrained(cls, folder)

@@ -1,0 +1,48 @@
+"""Small transducers and the symbols they know."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from pushpop import Transducer, TransducerConfig
+from pushpop.tasks import Batch, Pairs, Vocabulary, make_batch
+
+BODIES: dict[str, dict[str, Any]] = {
+    "stack": {"memory": "stack"},
+    "queue-gru": {"memory": "queue", "cell": "gru"},
+    "deque": {"memory": "deque"},
+    "stack-rnn": {"memory": "stack", "cell": "rnn"},
+    "lstm-1": {"memory": "none"},
+    "lstm-3": {"memory": "none", "layers": 3},
+}
+VOCABULARY = Vocabulary(("a", "b", "c"), ("x", "y"))
+
+
+def small_model(
+    body: str = "stack", vocabulary: Vocabulary = VOCABULARY, seed: int = 0, sharp: float = 4.0
+) -> Transducer:
+    """Sizes of a few units; a larger output table makes the model surer of what it says."""
+    torch.manual_seed(seed)
+    config = TransducerConfig(embedding=5, hidden=7, memory_width=4, **BODIES[body])
+    model = Transducer(config, vocabulary)
+    with torch.no_grad():
+        model.output_table.weight *= sharp
+    return model
+
+
+def lively_model(body: str = "stack") -> Transducer:
+    """A model with large weights whose targets have many lengths."""
+    seeds = {"stack": 8, "queue-gru": 4, "deque": 37, "stack-rnn": 6, "lstm-1": 7, "lstm-3": 6}
+    model = small_model(body, seed=seeds[body]).double()
+    with torch.no_grad():
+        for parameter in model.body.parameters():
+            parameter *= 6
+    return model
+
+
+def batch_of(
+    pairs: Sequence[tuple[Sequence[int], Sequence[int]]], vocabulary: Vocabulary = VOCABULARY
+) -> Batch:
+    """Pairs of symbol numbers as tensors."""
+    return make_batch(Pairs.of(pairs), vocabulary)

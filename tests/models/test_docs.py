@@ -1,0 +1,32 @@
+"""What docs/models.md shows."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pushpop.models.sizes import HIDDEN, PAPER, count_parameters, paper_config
+from tests.models.examples import VOCABULARY
+
+PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
+
+
+def test_the_snippet_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(compile(code, "docs/models.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 4
+    assert printed[0].startswith("{'task': 'reverse'}")
+
+
+def test_the_size_table_is_right() -> None:
+    for model, (small, large) in PAPER.items():
+        cores = [
+            count_parameters(paper_config(model, hidden), VOCABULARY).core for hidden in HIDDEN
+        ]
+        papers = [f"{paper:.1e}".replace("e+0", "e") for paper in (small, large)]
+        cells = f"| {model} | {papers[0]} | {cores[0]:,} | {papers[1]} | {cores[1]:,} |"
+        assert cells in PAGE

@@ -1,0 +1,142 @@
+"""Transducers: what they read, what they predict, what is scored."""
+
+from copy import deepcopy
+from math import exp
+
+import pytest
+import torch
+
+from pushpop import Transducer, TransducerConfig
+from pushpop.tasks import Vocabulary, batches, draw_batch, get_task
+from tests.models.examples import BODIES, VOCABULARY, batch_of, small_model
+
+
+def test_copying_has_258_input_ids_and_129_classes() -> None:
+    vocabulary = get_task("copy").vocabulary
+    model = Transducer(TransducerConfig(hidden=8, memory_width=8), vocabulary)
+    assert model.input_table.weight.shape == (258, 64)
+    assert model.output_table.weight.shape == (129, 64)
+    logits, _ = model(torch.zeros(3, 2, dtype=torch.int64))
+    assert logits.shape == (3, 2, 129)
+
+
+def test_tables_start_as_standard_normal() -> None:
+    model = Transducer(TransducerConfig(hidden=8), get_task("copy").vocabulary)
+    for table in (model.input_table.weight, model.output_table.weight):
+        assert abs(table.mean().item()) < 0.05
+        assert abs(table.std().item() - 1) < 0.05
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_the_loss_is_the_mean_over_target_symbols_and_eos(body: str) -> None:
+    # a b -> y is read as SOS a b SEP y: ids 0 2 3 1 6. What counts: y (2) at SEP, EOS (0) at y.
+    # c -> x x is read as SOS c SEP x x: ids 0 4 1 5 5. What counts: x, x (1) and EOS.
+    model = small_model(body)
+    batch = batch_of([([0, 1], [1]), ([2], [0, 0])])
+    logits, _ = model(torch.tensor([[0, 0], [2, 4], [3, 1], [1, 5], [6, 5]]))
+    logp = torch.log_softmax(logits, dim=-1)
+    by_hand = -(logp[3, 0, 2] + logp[4, 0, 0] + logp[2, 1, 1] + logp[3, 1, 1] + logp[4, 1, 0])
+    nll, symbols = model.likelihood(batch)
+    assert symbols == 5
+    torch.testing.assert_close(nll, by_hand)
+    torch.testing.assert_close(model.loss(batch), by_hand / 5)
+    assert model.perplexity(batch) == pytest.approx(exp(by_hand.item() / 5), rel=1e-5)
+
+
+def test_logits_are_products_with_the_output_table_and_nothing_else() -> None:
+    model = small_model()
+    batch = batch_of([([0, 1], [1])])
+    o, _ = model.run(batch.inputs)
+    logits, _ = model(batch.inputs)
+    assert logits[3, 0, 2].item() == pytest.approx(
+        sum(o[3, 0, k].item() * model.output_table.weight[2, k].item() for k in range(5)), abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_scored_logits_are_those_of_the_whole_pass(body: str) -> None:
+    model = small_model(body)
+    batch = batch_of([([0, 1, 2], [1]), ([2], [0, 0]), ([1], [])])
+    logits, _ = model(batch.inputs, batch.lengths)
+    torch.testing.assert_close(model.scored_logits(batch), logits[batch.mask])
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_the_likelihood_of_a_batch_is_the_sum_of_its_rows(body: str) -> None:
+    model = small_model(body).double()
+    pairs = [([0, 1, 2, 0, 1], [1, 0]), ([2], [0, 0, 1, 1, 1, 0]), ([1], [])]
+    whole = model.likelihood(batch_of(pairs))
+    parts = [model.likelihood(batch_of([pair])) for pair in pairs]
+    assert whole.symbols == sum(part.symbols for part in parts) == 11
+    torch.testing.assert_close(whole.nll, sum(part.nll for part in parts))
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_steps_and_chunks_give_what_one_pass_gives(body: str) -> None:
+    model = small_model(body).double()
+    inputs = batch_of([([0, 1, 2, 0, 1], [1, 0]), ([2, 2, 2], [0, 0, 1, 1])]).inputs
+    logits, _ = model(inputs)
+    first, state = model(inputs[:3])
+    second, _ = model(inputs[3:], state=state)
+    torch.testing.assert_close(torch.cat([first, second]), logits)
+    state = None
+    for t, ids in enumerate(inputs):
+        step, state = model.step(ids, state)
+        torch.testing.assert_close(step, logits[t])
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_every_parameter_gets_a_gradient(body: str) -> None:
+    model = small_model(body)
+    model.loss(batch_of([([0, 1, 2, 0, 1], [1, 0]), ([2, 2, 2], [0, 0, 1, 1])])).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+def test_ids_must_be_a_table_of_whole_numbers() -> None:
+    with pytest.raises(ValueError, match=r"inputs must be ids \[T, B\]; got torch.int64 \[3\]"):
+        small_model()(torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(ValueError, match="float32"):
+        small_model()(torch.zeros(3, 2))
+
+
+def test_biases_of_the_config_reach_the_gates() -> None:
+    config = TransducerConfig("deque", hidden=8, push_bias=(1, -3), pop_bias=-2)
+    model = Transducer(config, VOCABULARY)
+    assert model.body.gates.bias.tolist() == [1, -3, -2, -2]
+
+
+def test_a_copy_is_independent_and_equal() -> None:
+    model = small_model()
+    copy = deepcopy(model)
+    batch = batch_of([([0, 1], [1])])
+    assert torch.equal(copy.loss(batch), model.loss(batch))
+    with torch.no_grad():
+        copy.output_table.weight += 1
+    assert not torch.equal(copy.output_table.weight, model.output_table.weight)
+
+
+def test_source_and_target_symbols_spelt_alike_are_embedded_apart() -> None:
+    vocabulary = Vocabulary(("a",), ("a",))
+    model = small_model(vocabulary=vocabulary)
+    model.loss(batch_of([([0], [])], vocabulary)).backward()
+    read = model.input_table.weight.grad.abs().sum(dim=1) > 0
+    assert read.tolist() == [True, True, True, False]  # SOS, SEP, source a, target a
+
+
+def test_a_stack_lstm_begins_to_learn_reversal() -> None:
+    task = get_task("reverse")
+    torch.manual_seed(0)
+    model = Transducer(TransducerConfig("stack", hidden=32, memory_width=32), task.vocabulary)
+    optimiser = torch.optim.RMSprop(model.parameters(), lr=3e-3)
+    data = {"seed": 0, "batch_size": 10, "lengths": (8, 16)}
+    held_out = draw_batch(task, stream="test", index=0, **data)
+    before = model.perplexity(held_out)
+    for _, batch in zip(range(60), batches(task, stream="train", **data), strict=False):
+        optimiser.zero_grad()
+        model.loss(batch).backward()
+        torch.nn.utils.clip_grad_value_(model.parameters(), 1.0)
+        optimiser.step()
+    assert before > 120
+    assert model.perplexity(held_out) < 0.8 * before
