@@ -29,10 +29,14 @@ lint: $(READY)  ## ruff check, ruff format --check, mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)  ## measure speed and memory; writes results/*.json
+bench: $(READY)  ## measure speed and memory, about half an hour; writes results/*.json
 	$(BIN)/python benchmarks/memory_speed.py
-	$(BIN)/python benchmarks/memory_scaling.py
+	$(BIN)/python benchmarks/recurrent_speed.py
+	$(BIN)/python benchmarks/deep_lstm_speed.py
+	$(BIN)/python benchmarks/evaluation_speed.py
 	$(BIN)/python benchmarks/task_sampling.py
+	$(BIN)/python benchmarks/memory_scaling.py
+	$(BIN)/python benchmarks/streaming.py
 
 figures: $(READY)  ## draw the figures of the docs again
 	$(BIN)/python docs/figures/intervals.py
