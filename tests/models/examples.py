@@ -27,13 +27,13 @@ def small_model(
     config = TransducerConfig(embedding=5, hidden=7, memory_width=4, **BODIES[body])
     model = Transducer(config, vocabulary)
     with torch.no_grad():
-        model.output_table.weight *= sharp
+        model.output_table.weight.normal_(std=sharp)
     return model
 
 
 def lively_model(body: str = "stack") -> Transducer:
     """A model with large weights whose targets have many lengths."""
-    seeds = {"stack": 8, "queue-gru": 4, "deque": 37, "stack-rnn": 6, "lstm-1": 7, "lstm-3": 6}
+    seeds = {"stack": 23, "queue-gru": 21, "deque": 1, "stack-rnn": 27, "lstm-1": 23, "lstm-3": 4}
     model = small_model(body, seed=seeds[body]).double()
     with torch.no_grad():
         for parameter in model.body.parameters():

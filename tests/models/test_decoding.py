@@ -119,7 +119,7 @@ def test_a_target_cut_off_at_the_limit_says_so() -> None:
 
 
 def test_a_target_as_long_as_the_limit_is_finished() -> None:
-    model = lively_model("lstm-1")
+    model = lively_model("lstm-3")
     (found,) = zip(*model.decode(SOURCES), strict=True)
     for source, best in zip(SOURCES, found, strict=True):
         assert best.finished

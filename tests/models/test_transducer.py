@@ -20,11 +20,13 @@ def test_copying_has_258_input_ids_and_129_classes() -> None:
     assert logits.shape == (3, 2, 129)
 
 
-def test_tables_start_as_standard_normal() -> None:
+def test_the_input_table_starts_standard_normal_and_the_output_table_small() -> None:
     model = Transducer(TransducerConfig(hidden=8), get_task("copy").vocabulary)
-    for table in (model.input_table.weight, model.output_table.weight):
-        assert abs(table.mean().item()) < 0.05
-        assert abs(table.std().item() - 1) < 0.05
+    read, written = model.input_table.weight, model.output_table.weight
+    assert abs(read.mean().item()) < 0.05
+    assert abs(read.std().item() - 1) < 0.05
+    assert abs(written.mean().item()) < 0.01
+    assert 0.124 < written.abs().max().item() <= 1 / 8
 
 
 @pytest.mark.parametrize("body", BODIES)
@@ -139,4 +141,5 @@ def test_a_stack_lstm_begins_to_learn_reversal() -> None:
         torch.nn.utils.clip_grad_value_(model.parameters(), 1.0)
         optimiser.step()
     assert before > 120
-    assert model.perplexity(held_out) < 0.8 * before
+    # 128 symbols and an EOS every 13: knowing no more than how frequent they are gives 115.6
+    assert model.perplexity(held_out) < 112

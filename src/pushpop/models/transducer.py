@@ -1,6 +1,7 @@
 """A transducer: reads `SOS source SEP`, writes `target EOS`, one symbol at a time."""
 
 from collections.abc import Sequence
+from math import sqrt
 from os import PathLike
 from typing import Any, NamedTuple, cast, overload
 
@@ -25,9 +26,10 @@ class Transducer(nn.Module):
     """An input table, a recurrent body and an output table.
 
     At each step the body turns the embedding of the symbol read into a vector o of the same width,
-    and the logits are the products of o with the rows of the output table; there is no bias. Both
-    tables start as N(0, 1), the body as `MemoryRNN` and `DeepLSTM` do. `vocabulary` says which ids
-    the tables have; `metadata` is saved with the model and otherwise left alone.
+    and the logits are the products of o with the rows of the output table; there is no bias. The
+    input table starts as N(0, 1), the output table as uniform on +-1/sqrt(embedding), the body as
+    `MemoryRNN` and `DeepLSTM` do. `vocabulary` says which ids the tables have; `metadata` is saved
+    with the model and otherwise left alone.
     """
 
     def __init__(
@@ -42,6 +44,8 @@ class Transducer(nn.Module):
         self.input_table = nn.Embedding(vocabulary.input_size, config.embedding)
         self.output_table = nn.Embedding(vocabulary.output_size, config.embedding)
         self.body = make_body(config)
+        bound = 1 / sqrt(config.embedding)
+        nn.init.uniform_(self.output_table.weight, -bound, bound)
 
     def forward(
         self,
