@@ -310,9 +310,9 @@ def test_the_recurrence_passes_opcheck() -> None:
     [
         (torch.randn(3, 2, 4), {}, r"x must be \[T, B, 5\]; got \[3, 2, 4\]"),
         (torch.randn(3, 2, IN).double(), {}, "x must be torch.float32 .*; got torch.float64"),
-        (torch.randn(3, 2, IN), {"lengths": [3]}, "one number a row, 2; got 1"),
-        (torch.randn(3, 2, IN), {"lengths": [3, 4]}, "from 1 to the 3 steps given; got 4 in row 1"),
-        (torch.randn(3, 2, IN), {"lengths": [0, 3]}, "got 0 in row 0"),
+        (torch.randn(3, 2, IN), {"lengths": [3]}, r"lengths must be \[B\] = \[2\]; got \[1\]"),
+        (torch.randn(3, 2, IN), {"lengths": [3, 4]}, r"must lie in 1..3, .*; got \[3, 4\]"),
+        (torch.randn(3, 2, IN), {"lengths": [0, 3]}, r"got \[0, 3\]"),
     ],
 )
 def test_bad_input_is_named(x: Tensor, options: dict[str, list[int]], message: str) -> None:

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from pushpop.layers.lengths import check_lengths
+
 LSTMState = tuple[Tensor, Tensor]
 
 
@@ -117,7 +119,7 @@ class DeepLSTM(nn.Module):
         if lengths is None:
             output, state = self._run(x, None, first)
         else:
-            packed = pack_padded_sequence(x, _checked(lengths, T, B), enforce_sorted=False)
+            packed = pack_padded_sequence(x, check_lengths(lengths, T, B), enforce_sorted=False)
             packed_output, state = self._run_packed(packed, first)
             output, _ = pad_packed_sequence(packed_output, total_length=T)
         return (output.transpose(0, 1) if self.batch_first else output), state
@@ -237,18 +239,6 @@ def _pair(state: LSTMState) -> LSTMState:
     ):
         raise TypeError(f"state must be a pair of tensors (h, c); got {type(state).__name__}")
     return state
-
-
-def _checked(lengths: Tensor | Sequence[int], T: int, B: int) -> Tensor:
-    """The lengths as torch's packing wants them: whole numbers on the CPU."""
-    found = torch.as_tensor(lengths).cpu()
-    if found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:
-        raise TypeError(f"lengths must be integers; got {found.dtype}")
-    if list(found.shape) != [B]:
-        raise ValueError(f"lengths must be [B] = [{B}]; got {list(found.shape)}")
-    if B and not (found.min() >= 1 and found.max() <= T):
-        raise ValueError(f"lengths must lie in 1..{T}, the input's steps; got {found.tolist()}")
-    return found.to(torch.int64)
 
 
 def _check_like(name: str, x: Tensor, parameter: Tensor) -> None:

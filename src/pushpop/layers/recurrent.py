@@ -155,9 +155,9 @@ class MemoryRNN(nn.Module):
         state = self.initial_state(x.shape[1]) if state is None else state
         ragged = None
         if lengths is not None:
-            ragged = Ragged(check_lengths(lengths, x.shape[0], x.shape[1]), x.device)
+            ragged = Ragged(check_lengths(lengths, *x.shape[:2]), x.shape[0], x.device)
             x, state = x[:, ragged.order], state.rows(ragged.order)
-        sizes = [x.shape[1]] * x.shape[0] if ragged is None else ragged.sizes(x.shape[0])
+        sizes = [x.shape[1]] * x.shape[0] if ragged is None else ragged.sizes
         able = fused.can_run(self, x)
         if self.backend == "fused" and not able:
             raise ValueError(
