@@ -6,6 +6,8 @@ One thread, T=130, B=10, D=256, float32, random controls, seed 0. The three impl
 turns in one run. Nothing is reported unless they agree on these very inputs.
 """
 
+import subprocess
+import sys
 from functools import partial
 
 import torch
@@ -46,8 +48,10 @@ def main() -> None:
         }
         ratios = figures[memory.kind]["times_faster_than_reference"]["forward_backward"]
         print(f"{memory.kind}: forward+backward, times faster than the reference: {ratios}")
+    imports = _import_seconds()
+    print(f"import: {imports}")
     setting = {"T": T, "B": B, "D": D, "dtype": "float32", "threads": 1, "seed": 0}
-    write_results("memory_speed", {"setting": setting, "memories": figures})
+    write_results("memory_speed", {"setting": setting, "memories": figures, "import": imports})
 
 
 def _forward(module: torch.nn.Module, inputs: list[Tensor]) -> Tensor:
@@ -70,6 +74,20 @@ def _check_agreement(
             error = float((found - want).abs().max() / want.abs().max())
             if error > 1e-4:
                 raise SystemExit(f"{name} differs from the reference by {error}; nothing measured")
+
+
+def _import_seconds() -> dict[str, float]:
+    """Seconds a new process takes to import torch, and to import pushpop on top."""
+    code = {"torch": "import torch", "both": "import torch, pushpop"}
+    calls = {
+        name: partial(subprocess.run, [sys.executable, "-c", line], check=True)
+        for name, line in code.items()
+    }
+    seconds = interleave(calls, {"torch": 7, "both": 7})
+    return {
+        "torch_seconds": round(seconds["torch"], 3),
+        "pushpop_adds_seconds": round(seconds["both"] - seconds["torch"], 3),
+    }
 
 
 def _ratios(seconds: dict[str, float]) -> dict[str, float]:
