@@ -1,0 +1,39 @@
+"""What the README, the docs and the examples show is what happens."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/layers.md"])
+def test_the_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
+    assert code
+    exec(compile("\n".join(code), page, "exec"), {})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text("utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_worked_example_shows_the_papers_numbers() -> None:
+    command = [sys.executable, str(ROOT / "examples" / "worked_example.py")]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for part in (
+        "v1 0.7  v2 0.5",
+        "0.5 v2 + 0.5 v1",
+        "v1 0.3  v3 0.9",
+        "0.9 v3 + 0.1 v1",
+        "push at steps 1, 2, 3: +1, +1, 0",
+        "pop  at steps 1, 2, 3: 0, -1, -1",
+    ):
+        assert part in shown
