@@ -296,7 +296,7 @@ def test_the_smallest_sizes_work(steps: int, batch: int) -> None:
         ({"lengths": [1, 2]}, r"lengths must be \[B\] = \[4\]; got \[2\]"),
         ({"lengths": [0, 1, 2, 3]}, r"lengths must lie in 1..7.*; got \[0, 1, 2, 3\]"),
         ({"lengths": [8, 1, 2, 3]}, r"lengths must lie in 1..7.*; got \[8, 1, 2, 3\]"),
-        ({"lengths": [1.0, 1, 2, 3]}, "lengths must be integers; got torch.float32"),
+        ({"lengths": [1.0, 1, 2, 3]}, "lengths must be integers; got 1.0"),
         ({"x": torch.rand(T, W), "lengths": [3]}, "lengths need a batch"),
         ({"x": torch.rand(T, W), "state": (torch.rand(L, 1, H),) * 2}, r"\[L, H\] = \[3, 5\]"),
         ({"x": pack_padded_sequence(torch.rand(T, B, 9), [T] * B)}, r"I = 3; got \[28, 9\]"),

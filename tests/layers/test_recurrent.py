@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.utils.checkpoint import checkpoint
 
 import pushpop
 from pushpop import MemoryRNN, MemoryState, RNNState
@@ -333,6 +334,122 @@ def test_bad_states_and_options_are_named() -> None:
         MemoryRNN(IN, H, "stack", cell="lstn")
     with pytest.raises(ValueError, match="hidden_size must be at least 1; got 0"):
         MemoryRNN(IN, 0, "stack")
+
+
+def test_a_state_of_another_shape_never_reaches_the_kernels() -> None:
+    rnn = MemoryRNN(IN, H, "deque", D)
+    x, state = torch.randn(3, 2, IN), rnn.initial_state(2)
+    for rows in (1, 3):
+        cells = MemoryState(torch.rand(rows, 5, D), torch.rand(rows, 5))
+        with pytest.raises(ValueError, match=f"state has {rows} rows, the input has a batch of 2"):
+            rnn(x, state._replace(memory=cells))
+    with pytest.raises(ValueError, match="cells 7 wide, this memory is 4 wide"):
+        rnn(x, state._replace(memory=MemoryState(torch.rand(2, 5, 7), torch.rand(2, 5))))
+    with pytest.raises(ValueError, match=r"h of the state must be torch.float32"):
+        rnn(x, state.to(torch.float64))
+    with pytest.raises(TypeError, match="state must be an RNNState or None; got tuple"):
+        rnn(x, (torch.zeros(2, H), torch.zeros(2, H)))
+
+
+@CELL
+@BACKEND
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_nan_is_not_swallowed(cell: str, backend: str, dtype: torch.dtype) -> None:
+    rnn = MemoryRNN(IN, H, "stack", D, cell, backend=backend).to(dtype)
+    x = torch.randn(4, 2, IN, dtype=dtype)
+    x[1, 0] = torch.nan
+    output, _ = rnn(x)
+    assert output[1:, 0].isnan().all()
+    assert output[:, 1].isfinite().all()
+    with torch.no_grad():
+        rnn.cell.weight_hh[0, 0] = torch.nan
+    assert rnn(torch.randn(4, 2, IN, dtype=dtype))[0][1:].isnan().any()
+
+
+@BACKEND
+def test_not_even_nan_in_padding_reaches_a_gradient(backend: str) -> None:
+    rnn = layer("queue", backend=backend)
+    x = torch.randn(5, 3, IN, dtype=torch.float64)
+    x[3:, 0] = torch.nan
+    output, _ = rnn(x, lengths=[3, 5, 5])
+    output.sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in rnn.parameters())
+
+
+def test_a_packed_output_keeps_the_order_of_its_input() -> None:
+    rnn = layer("stack")
+    x = torch.randn(5, 20, IN, dtype=torch.float64)
+    for lengths in ([5] * 20, [5, 3] * 10):
+        packed = pack_padded_sequence(x, torch.tensor(lengths), enforce_sorted=False)
+        output, state = rnn(packed)
+        targets = pack_padded_sequence(
+            rnn(x, lengths=lengths)[0], torch.tensor(lengths), enforce_sorted=False
+        )
+        torch.testing.assert_close(pad_packed_sequence(output)[0], pad_packed_sequence(targets)[0])
+        assert output.batch_sizes.equal(packed.batch_sizes)
+        assert output.sorted_indices.equal(packed.sorted_indices)
+        torch.testing.assert_close(state.read, rnn(x, lengths=lengths)[1].read)
+        again, _ = rnn(packed, state)
+        wanted, _ = rnn(x, state, lengths)
+        torch.testing.assert_close(pad_packed_sequence(again)[0], wanted)
+    with pytest.raises(ValueError, match="PackedSequence, which has its own"):
+        rnn(packed, lengths=[5] * 20)
+
+
+def test_a_step_under_autocast_keeps_the_layers_precision() -> None:
+    rnn = MemoryRNN(IN, H, "deque", D)
+    x = torch.randn(2, IN)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output, state = rnn.step(x)
+        output, state = rnn.step(x.to(torch.bfloat16), state)
+    assert output.dtype == state.read.dtype == torch.float32
+
+
+@BACKEND
+def test_gradient_checkpointing_gives_the_same_gradients(backend: str) -> None:
+    rnn = layer(backend=backend)
+    x = torch.randn(4, 2, IN, dtype=torch.float64, requires_grad=True)
+    (wanted,) = torch.autograd.grad(rnn(x)[0].sum(), x)
+    checkpointed = checkpoint(lambda x: rnn(x)[0], x, use_reentrant=False)
+    torch.testing.assert_close(torch.autograd.grad(checkpointed.sum(), x)[0], wanted)
+
+
+def test_parts_that_were_replaced_or_hooked_are_called() -> None:
+    class Louder(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) * 100
+
+    rnn = MemoryRNN(IN, H, "stack", D)
+    x = torch.randn(4, 2, IN)
+    calls: list[int] = []
+    handle = rnn.value.register_forward_hook(lambda *_: calls.append(1))
+    rnn(x)
+    assert len(calls) == 4
+    handle.remove()
+    rnn.value = Louder(H, D)
+    auto = rnn(x)[0]
+    rnn.backend = "generic"
+    assert torch.equal(auto, rnn(x)[0])
+
+
+def test_compiles_as_one_graph_with_lengths() -> None:
+    torch.compiler.reset()
+    rnn = MemoryRNN(IN, H, "stack", D)
+    x = torch.randn(5, 2, IN)
+    compiled = torch.compile(rnn, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x, None, [5, 2])[0], rnn(x, None, [5, 2])[0])
+
+
+def test_errors_speak_of_what_was_given() -> None:
+    rnn = MemoryRNN(IN, H, "stack", D, batch_first=True)
+    with pytest.raises(ValueError, match=r"x must be \[B, T, 5\]; got \[2, 7, 4\]"):
+        rnn(torch.randn(2, 7, 4))
+    with pytest.raises(ValueError, match=r"x must be \[T, 5\]; got \[7, 4\]"):
+        rnn(torch.randn(7, 4))
+    with pytest.raises(ValueError, match=r"takes 5 inputs; .* together are 9"):
+        MemoryRNN(IN, H, "stack", D, cell=nn.LSTMCell(IN, H))
+    with pytest.raises(ValueError, match="a stack has 1 push and pop biases"):
+        MemoryRNN(IN, H, "stack", D, pop_bias=(1.0, 2.0))
 
 
 @MEMORY

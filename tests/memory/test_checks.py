@@ -120,3 +120,13 @@ def test_the_smallest_sizes_work(
     gate = torch.rand(shape[1], *ends)
     read, _ = small.step(torch.rand(shape[1], *ends, width), gate, gate, after)
     assert read.shape == (shape[1], *ends, width)
+
+
+def test_a_state_made_by_hand_is_checked_too() -> None:
+    bad = MemoryState(torch.rand(B, 1, D), torch.tensor([[0.5], [-3.0]]))
+    with pytest.raises(ValueError, match=r"strengths of the state must lie in \[0, 1\]; got -3"):
+        NeuralStack(D, validate=True)(**inputs(state=bad))
+    with pytest.raises(ValueError, match="values of the state must be finite; got nan"):
+        NeuralStack(D, validate=True)(
+            **inputs(state=MemoryState(torch.full((B, 1, D), torch.nan), torch.rand(B, 1)))
+        )

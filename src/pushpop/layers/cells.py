@@ -85,6 +85,12 @@ def make_cell(cell: str | nn.Module, input_size: int, hidden_size: int) -> nn.Mo
         if cell not in CELLS:
             raise ValueError(f"cell must be one of {', '.join(CELLS)} or a module; got {cell!r}")
         return CELLS[cell](input_size, hidden_size)
+    takes = getattr(cell, "input_size", input_size)
+    if takes != input_size:
+        raise ValueError(
+            f"the given cell takes {takes} inputs; the layer's input and the memory's reads "
+            f"together are {input_size}"
+        )
     shape = probe(cell, input_size)[0]
     if shape != hidden_size:
         raise ValueError(f"the given cell has hidden size {shape}, this layer {hidden_size}")
@@ -98,7 +104,7 @@ def probe(cell: nn.Module, input_size: int) -> tuple[int, bool]:
     if isinstance(cell, nn.RNNCellBase):
         return cell.hidden_size, isinstance(cell, nn.LSTMCell)
     like = next(cell.parameters(), torch.empty(0))
-    training = cell.training
+    modes = [(module, module.training) for module in cell.modules()]
     try:
         with torch.no_grad():
             state = cell.eval()(like.new_zeros(1, input_size))
@@ -108,6 +114,7 @@ def probe(cell: nn.Module, input_size: int) -> tuple[int, bool]:
             f"nn.LSTMCell and nn.GRUCell can: {error}"
         ) from error
     finally:
-        cell.train(training)
+        for module, training in modes:
+            module.training = training
     pair = isinstance(state, tuple)
     return int((state[0] if pair else state).shape[-1]), pair

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import overload
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from pushpop.layers.lengths import check_lengths
+from pushpop.layers.precision import outside_autocast
 
 LSTMState = tuple[Tensor, Tensor]
 
@@ -119,7 +119,9 @@ class DeepLSTM(nn.Module):
         if lengths is None:
             output, state = self._run(x, None, first)
         else:
-            packed = pack_padded_sequence(x, check_lengths(lengths, T, B), enforce_sorted=False)
+            packed = pack_padded_sequence(
+                x, torch.tensor(check_lengths(lengths, T, B)), enforce_sorted=False
+            )
             packed_output, state = self._run_packed(packed, first)
             output, _ = pad_packed_sequence(packed_output, total_length=T)
         return (output.transpose(0, 1) if self.batch_first else output), state
@@ -133,7 +135,7 @@ class DeepLSTM(nn.Module):
         h, c = self._first(x, x.shape[0], state)
         x = x.to(self.h0.dtype)
         below, hs, cs = x, [], []
-        with _outside_autocast(x):
+        with outside_autocast(x):
             for k in range(self.num_layers):
                 given = x if k == 0 else torch.cat([x, self._drop(below)], dim=-1)
                 below, cell = torch.lstm_cell(given, (h[k], c[k]), *self._weights(k))
@@ -153,7 +155,7 @@ class DeepLSTM(nn.Module):
             return x.new_zeros(0, x.shape[1], self.hidden_size), (h, c)
         x = x.to(self.h0.dtype)
         below, hs, cs = x, [], []
-        with _outside_autocast(x):
+        with outside_autocast(x):
             for k in range(self.num_layers):
                 given = x if k == 0 else torch.cat([x, self._drop(below)], dim=-1)
                 start = (h[k : k + 1].contiguous(), c[k : k + 1].contiguous())
@@ -251,9 +253,3 @@ def _check_like(name: str, x: Tensor, parameter: Tensor) -> None:
         raise ValueError(
             f"{name} must be on the device of the parameters, {parameter.device}; got {x.device}"
         )
-
-
-def _outside_autocast(x: Tensor) -> AbstractContextManager[object]:
-    """Recurrences in half precision drift; the kernel runs in the dtype of the parameters."""
-    kind = x.device.type
-    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()

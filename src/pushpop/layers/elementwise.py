@@ -29,7 +29,10 @@ _Q = tuple(
 
 @_jit
 def _tanh32(x):
-    x = max(-_LARGEST, min(_LARGEST, x))
+    if x > _LARGEST:  # written so that NaN stays NaN
+        x = _LARGEST
+    elif x < -_LARGEST:
+        x = -_LARGEST
     y = x * x
     p = _P[0] + y * (_P[1] + y * (_P[2] + y * (_P[3] + y * (_P[4] + y * (_P[5] + y * _P[6])))))
     q = _Q[0] + y * (_Q[1] + y * (_Q[2] + y * _Q[3]))

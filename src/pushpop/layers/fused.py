@@ -28,8 +28,16 @@ NAMES: dict[type[nn.Module], str] = {cell: name for name, cell in CELLS.items()}
 
 
 def can_run(layer: "MemoryRNN", x: Tensor) -> bool:
-    """Whether the layer's cell, dtype and device are known here."""
-    return type(layer.cell) in NAMES and x.device.type == "cpu" and x.dtype in WALKABLE
+    """Whether everything about the layer is known here: its parts, its dtype and its device.
+
+    A part that somebody replaced, parametrized or hung a hook on must be called to count.
+    """
+    plain = type(layer.cell) in NAMES and type(layer.value) is type(layer.gates) is nn.Linear
+    hooked = any(
+        part._forward_hooks or part._forward_pre_hooks or part._backward_hooks
+        for part in (layer.cell, layer.value, layer.gates)
+    )
+    return plain and not hooked and x.device.type == "cpu" and x.dtype in WALKABLE
 
 
 def run(
@@ -271,8 +279,9 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> N
 
 
 def _backward(ctx: Any, grads: list[Tensor | None]) -> Any:
-    *inputs, initial = ctx.saved_tensors[:6]
-    saved = list(ctx.saved_tensors[6:])
+    kept = ctx.saved_tensors  # once: checkpointing hands them out only once
+    *inputs, initial = kept[:6]
+    saved = list(kept[6:])
     return (
         None,
         None,

@@ -6,22 +6,35 @@ import torch
 from torch import Tensor
 
 
-def check_lengths(lengths: Tensor | Sequence[int], steps: int, batch: int) -> Tensor:
-    """The lengths as whole numbers on the CPU: one a row, each between 1 and the input's steps."""
-    found = torch.as_tensor(lengths).cpu()
-    if found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:
-        raise TypeError(f"lengths must be integers; got {found.dtype}")
-    if list(found.shape) != [batch]:
-        raise ValueError(f"lengths must be [B] = [{batch}]; got {list(found.shape)}")
-    if batch and not (found.min() >= 1 and found.max() <= steps):
-        raise ValueError(f"lengths must lie in 1..{steps}, the input's steps; got {found.tolist()}")
-    return found.to(torch.int64)
+def check_lengths(lengths: Tensor | Sequence[int], steps: int, batch: int) -> list[int]:
+    """The lengths as plain numbers: one a row, each between 1 and the input's steps."""
+    if isinstance(lengths, Tensor):
+        if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
+            raise TypeError(f"lengths must be integers; got {lengths.dtype}")
+        if lengths.dim() != 1:
+            raise ValueError(f"lengths must be [B] = [{batch}]; got {list(lengths.shape)}")
+        found = lengths.tolist()
+    else:
+        found = list(lengths)
+    if len(found) != batch:
+        raise ValueError(f"lengths must be [B] = [{batch}]; got [{len(found)}]")
+    for length in found:
+        if type(length) is not int:
+            raise TypeError(f"lengths must be integers; got {length!r}")
+        if not 1 <= length <= steps:
+            raise ValueError(f"lengths must lie in 1..{steps}, the input's steps; got {found}")
+    return found
 
 
 class Ragged:
     """How to sort rows by falling length and back, and how many go on at each step."""
 
-    def __init__(self, lengths: Tensor, steps: int, device: torch.device) -> None:
-        order = torch.argsort(lengths, descending=True, stable=True)
-        self.order, self.back = order.to(device), torch.argsort(order).to(device)
-        self.sizes: list[int] = (lengths > torch.arange(steps)[:, None]).sum(1).tolist()
+    def __init__(self, lengths: list[int], steps: int, device: torch.device) -> None:
+        order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+        back = sorted(range(len(order)), key=lambda place: order[place])
+        self.order = torch.tensor(order, dtype=torch.long, device=device)
+        self.back = torch.tensor(back, dtype=torch.long, device=device)
+        self.sizes = [sum(length > t for length in lengths) for t in range(steps)]
+        self.padded = (  # [T, B]
+            torch.arange(steps, device=device)[:, None] >= torch.tensor(lengths, device=device)
+        )

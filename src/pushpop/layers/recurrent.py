@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from pushpop.layers import fused
 from pushpop.layers.cells import make_cell, probe
 from pushpop.layers.lengths import Ragged, check_lengths
+from pushpop.layers.precision import outside_autocast
 from pushpop.layers.state import RNNState
 from pushpop.memory import MEMORIES, MemoryState
 
@@ -92,7 +93,12 @@ class MemoryRNN(nn.Module):
         with torch.no_grad():
             for bias, first in ((push_bias, 0), (pop_bias, self.ends)):
                 if bias is not None:
-                    self.gates.bias[first : first + self.ends] = torch.as_tensor(bias)
+                    given = torch.as_tensor(bias)
+                    if given.numel() not in (1, self.ends):
+                        raise ValueError(
+                            f"a {self.memory.kind} has {self.ends} push and pop biases; got {bias}"
+                        )
+                    self.gates.bias[first : first + self.ends] = given
 
     @property
     def ends(self) -> int:
@@ -111,34 +117,54 @@ class MemoryRNN(nn.Module):
         its state stays as it was. The state of an unbatched call has a batch of 1.
         """
         if isinstance(x, PackedSequence):
-            padded, given = pad_packed_sequence(x, batch_first=self.batch_first)
-            output, state = self(padded, state, given)
-            packed = pack_padded_sequence(
-                output, given, batch_first=self.batch_first, enforce_sorted=False
-            )
-            return packed, state
-        if torch.is_autocast_enabled(x.device.type):
-            x = x.to(self.h0.dtype)  # pushes and pops add up: half precision would lose them
-        with torch.autocast(x.device.type, enabled=False):
-            unbatched = x.dim() == 2
-            time_first = x.transpose(0, 1) if self.batch_first and not unbatched else x
-            time_first = time_first[:, None] if unbatched else time_first
-            self._check(time_first, state, "T, B")
-            hidden, state = self._run(time_first, state, lengths)
-            output = torch.tanh(self.output(hidden))
             if lengths is not None:
-                steps = torch.arange(len(output), device=output.device)[:, None]
-                given = torch.as_tensor(lengths, device=output.device)
-                output = output.masked_fill((steps >= given)[..., None], 0)
+                raise ValueError("lengths were given with a PackedSequence, which has its own")
+            return self._forward_packed(x, state)
+        unbatched = x.dim() == 2
+        self._check(x, state, "T" if unbatched else "B, T" if self.batch_first else "T, B")
+        turned = self.batch_first and not unbatched
+        time_first = x[:, None] if unbatched else x.transpose(0, 1) if turned else x
+        output, state = self._forward(time_first, state, lengths)
         if unbatched:
             return output[:, 0], state
-        return output.transpose(0, 1) if self.batch_first else output, state
+        return output.transpose(0, 1) if turned else output, state
 
     def step(self, x: Tensor, state: RNNState | None = None) -> tuple[Tensor, RNNState]:
         """One step: x [B, I] -> output [B, O] and the state. Old states stay valid."""
         self._check(x, state, "B")
-        h, state = self._step(x, self.initial_state(len(x)) if state is None else state)
-        return torch.tanh(self.output(h)), state
+        with outside_autocast(x):
+            x = x.to(self.h0.dtype)
+            h, state = self._step(x, self.initial_state(len(x)) if state is None else state)
+            return torch.tanh(self.output(h)), state
+
+    def _forward(
+        self, x: Tensor, state: RNNState | None, lengths: Tensor | Sequence[int] | None
+    ) -> tuple[Tensor, RNNState]:
+        with outside_autocast(x):
+            x = x.to(self.h0.dtype)
+            ragged = None
+            if lengths is not None:
+                ragged = Ragged(check_lengths(lengths, *x.shape[:2]), x.shape[0], x.device)
+                x = x.masked_fill(ragged.padded[..., None], 0)  # not even NaN may reach a gradient
+            hidden, state = self._run(x, state, ragged)
+            output = torch.tanh(self.output(hidden))
+            if ragged is not None:
+                output = output.masked_fill(ragged.padded[..., None], 0)
+            return output, state
+
+    def _forward_packed(
+        self, x: PackedSequence, state: RNNState | None
+    ) -> tuple[PackedSequence, RNNState]:
+        """In the order of the packed rows, which the output must keep."""
+        padded, lengths = pad_packed_sequence(PackedSequence(x.data, x.batch_sizes))
+        self._check(padded, state, "T, B")
+        if state is not None and x.sorted_indices is not None:
+            state = state.rows(x.sorted_indices)
+        output, state = self._forward(padded, state, lengths)
+        if x.unsorted_indices is not None:
+            state = state.rows(x.unsorted_indices)
+        data = pack_padded_sequence(output, lengths).data
+        return PackedSequence(data, x.batch_sizes, x.sorted_indices, x.unsorted_indices), state
 
     def initial_state(self, batch: int) -> RNNState:
         """Where every sequence starts: the learned controller state, a read of 0, no cells."""
@@ -149,13 +175,11 @@ class MemoryRNN(nn.Module):
         return RNNState(h if self.c0 is None else (h, self.c0.expand(batch, -1)), read, cells)
 
     def _run(
-        self, x: Tensor, state: RNNState | None, lengths: Tensor | Sequence[int] | None
+        self, x: Tensor, state: RNNState | None, ragged: Ragged | None
     ) -> tuple[Tensor, RNNState]:
         """x [T, B, I] -> the controller's outputs [T, B, H], anything at padded steps."""
         state = self.initial_state(x.shape[1]) if state is None else state
-        ragged = None
-        if lengths is not None:
-            ragged = Ragged(check_lengths(lengths, *x.shape[:2]), x.shape[0], x.device)
+        if ragged is not None:
             x, state = x[:, ragged.order], state.rows(ragged.order)
         sizes = [x.shape[1]] * x.shape[0] if ragged is None else ragged.sizes
         able = fused.can_run(self, x)
@@ -184,16 +208,20 @@ class MemoryRNN(nn.Module):
         return h, RNNState(controller, read, cells)
 
     def _check(self, x: Tensor, state: RNNState | None, letters: str) -> None:
-        axes = letters.count(",") + 2
-        if x.dim() != axes or x.shape[-1] != self.input_size:
+        axes = letters.split(", ")
+        if x.dim() != len(axes) + 1 or x.shape[-1] != self.input_size:
             raise ValueError(f"x must be [{letters}, {self.input_size}]; got {list(x.shape)}")
-        if x.dtype != self.h0.dtype or x.device != self.h0.device:
+        like = self.h0
+        mixed = torch.is_autocast_enabled(x.device.type) and x.is_floating_point()
+        if (x.dtype != like.dtype and not mixed) or x.device != like.device:
             raise ValueError(
-                f"x must be {self.h0.dtype} on {self.h0.device} as the layer is; got "
+                f"x must be {like.dtype} on {like.device} as the layer is; got "
                 f"{x.dtype} on {x.device}"
             )
         if state is not None:
-            state.check(self.initial_state(0), batch=x.shape[-2])
+            if not isinstance(state, RNNState):
+                raise TypeError(f"state must be an RNNState or None; got {type(state).__name__}")
+            state.check(self.initial_state(0), batch=x.shape[axes.index("B")] if "B" in axes else 1)
 
     def extra_repr(self) -> str:
         """The arguments, as `print(module)` shows them."""

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from pushpop.layers.cells import Controller
 from pushpop.memory import MemoryState
+from pushpop.memory.checks import check_state
 
 
 class RNNState(NamedTuple):
@@ -47,7 +48,7 @@ class RNNState(NamedTuple):
         return cls(_controller(parts), reads, MemoryState.join([s.memory for s in states]))
 
     def check(self, like: "RNNState", batch: int) -> None:
-        """Raise unless this is a state of the layer whose initial state is `like`."""
+        """Raise unless this is a state of `batch` rows for the layer that `like` is a state of."""
         wanted = {"h": like.parts[0], "read": like.read}
         given = {"h": self.parts[0], "read": self.read}
         if len(self.parts) != len(like.parts):
@@ -61,6 +62,12 @@ class RNNState(NamedTuple):
             shape = [batch, *wanted[name].shape[1:]]
             if list(part.shape) != shape:
                 raise ValueError(f"{name} of the state must be {shape}; got {list(part.shape)}")
+            if part.dtype != wanted[name].dtype or part.device != wanted[name].device:
+                raise ValueError(
+                    f"{name} of the state must be {like.read.dtype} on {like.read.device} as the "
+                    f"layer is; got {part.dtype} on {part.device}"
+                )
+        check_state(self.memory, like.read, batch, like.read.shape[-1])
 
 
 def _controller(parts: tuple[Tensor, ...]) -> Controller:

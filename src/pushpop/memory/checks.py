@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from pushpop.memory.state import MemoryState
+from pushpop.memory.state import Cells, MemoryState
 
 
 def check_tensors(
@@ -37,10 +37,11 @@ def check_tensors(
             )
         _check_like(name, x, values)
     if state is not None:
-        _check_state(state, values, shape[len(letters) - 1], width)
+        check_state(state, values, shape[len(letters) - 1], width)
 
 
-def _check_state(state: MemoryState, values: Tensor, batch: int, width: int) -> None:
+def check_state(state: MemoryState, values: Tensor, batch: int, width: int) -> None:
+    """Raise unless this is a state for `batch` rows of cells `width` wide, like `values`."""
     if not isinstance(state, MemoryState):
         raise TypeError(f"state must be a MemoryState or None; got {type(state).__name__}")
     if state.batch_size != batch:
@@ -57,20 +58,29 @@ def _check_like(name: str, x: Tensor | MemoryState, values: Tensor) -> None:
         raise ValueError(f"{name} must be on the device of values, {values.device}; got {x.device}")
 
 
-def check_values(values: Tensor, push: Tensor, pop: Tensor) -> None:
-    """Push and pop lie in [0, 1] and values are finite; the place is looked for only if not."""
-    if values.numel() == 0:
-        return
-    for name, x in (("push", push), ("pop", pop)):
+def check_values(values: Tensor, push: Tensor, pop: Tensor, state: MemoryState | None) -> None:
+    """Push and pop lie in [0, 1] and values are finite; the place is looked for only if not.
+
+    A state is looked at if it was made by hand; one that a memory returned needs no look.
+    """
+    gates, vectors = {"push": push, "pop": pop}, {"values": values}
+    if state is not None and isinstance(state._held, Cells):
+        gates["strengths of the state"] = state.strengths
+        vectors["values of the state"] = state.values
+    for name, x in gates.items():
+        if x.numel() == 0 or x.device.type == "meta":
+            continue
         low, high = x.detach().aminmax()
         if not (low >= 0 and high <= 1):
             place, found = _first(~((x >= 0) & (x <= 1)), x)
             raise ValueError(f"{name} must lie in [0, 1]; got {found} at {place}")
-    if not values.detach().sum().isfinite():  # or too large to add up, which is no fault
-        bad = ~torch.isfinite(values)
+    for name, x in vectors.items():
+        if x.device.type == "meta" or x.detach().sum().isfinite():
+            continue
+        bad = ~torch.isfinite(x)  # none if the numbers are only too large to add up
         if bad.any():
-            place, found = _first(bad, values)
-            raise ValueError(f"values must be finite; got {found} at {place}")
+            place, found = _first(bad, x)
+            raise ValueError(f"{name} must be finite; got {found} at {place}")
 
 
 def _first(bad: Tensor, x: Tensor) -> tuple[list[int], float]:

@@ -135,6 +135,19 @@ def _reads(kind, s, cells, mask, lo, hi, pushed, initial, out, at):
 
 
 @_jit
+def _poison(s, mask, lo, hi, push, pop, at, first):
+    """NaN if a gate of this step is, or a cell at an end; else 0. What is added to a push.
+
+    NaN compares as false everywhere and would be walked over in silence. A row that met one has NaN
+    at its ends from then on, and reads NaN.
+    """
+    bad = lo < hi and (s[lo & mask] != s[lo & mask] or s[(hi - 1) & mask] != s[(hi - 1) & mask])
+    for e in range(push.shape[1] if first == 0 else first):
+        bad = bad or push[at, e] != push[at, e] or pop[at, first + e] != pop[at, first + e]
+    return s.dtype.type(np.nan) if bad else s.dtype.type(0)
+
+
+@_jit
 def _drop_zeros(s, cells, lo, hi):
     """Close the gaps left by initial cells without strength; returns the new hi."""
     to = lo
@@ -147,16 +160,15 @@ def _drop_zeros(s, cells, lo, hi):
 
 
 @_jit
-def begin(strengths, s, cells, lo, hi, logged, poisoned, below):
+def begin(strengths, s, cells, lo, hi, logged, below):
     """Lay out the initial cells, strengths [B, N], from position `below` of each row upwards.
 
-    The rest is the walk's own: s and cells [B, room + below], lo, hi, logged and poisoned [B].
+    The rest is the walk's own: s and cells [B, room + below], lo, hi and logged [B].
     """
     B, N = strengths.shape
     for b in range(B):
         lo[b], hi[b] = below, below + N
         logged[b] = 0
-        poisoned[b] = False
         for n in range(N):
             s[b, below + n] = strengths[b, n]
             cells[b, below + n] = ~(b * N + n)
@@ -165,7 +177,7 @@ def begin(strengths, s, cells, lo, hi, logged, poisoned, below):
 @_jit
 def step(
     kind, t, rows, values, gates, initial, out, base, stride,
-    s, cells, lo, hi, logged, poisoned, log_cells, log_s, dropped, before,
+    s, cells, lo, hi, logged, log_cells, log_s, dropped, before,
 ):  # fmt: skip
     """Time step t of the first `rows` rows; row b's read goes to out[base + b * stride :].
 
@@ -176,25 +188,26 @@ def step(
     for b in range(rows):
         at = t * B + b
         row, row_cells = s[b], cells[b]
+        poison = _poison(row, -1, lo[b], hi[b], gates, gates, at, E)
         low, high, logged[b] = _pops(
             kind, gates, at, E, row, row_cells, -1, lo[b], hi[b],
             log_cells[b], log_s[b], logged[b], dropped, before,
         )  # fmt: skip
         if t == 0:
             high = _drop_zeros(row, row_cells, low, high)
-        row[high] = gates[at, 0]
+            for i in range(low, high):  # padding may hide a NaN that came with the state
+                poison += row[i] - row[i]
+        row[high] = gates[at, 0] + poison
         row_cells[high] = at * E
         high += 1
         if kind == DEQUE:
             low -= 1
-            row[low] = gates[at, 1]
+            row[low] = gates[at, 1] + poison
             row_cells[low] = at * E + 1
         lo[b], hi[b] = low, high
-        for e in range(2 * E):  # NaN compares as false everywhere, so it must be looked for
-            poisoned[b] |= gates[at, e] != gates[at, e]
         start = base + b * stride
-        if poisoned[b]:
-            out[start : start + E * D] = np.nan
+        if poison != 0:
+            out[start : start + E * D] = poison
         else:
             _reads(kind, row, row_cells, -1, low, high, values, initial, out, start)
 
@@ -227,8 +240,7 @@ def forward(
     s = np.empty((B, out_s.shape[1] + below), out_s.dtype)
     cells = np.empty(s.shape, np.int64)
     lo, hi, logged = np.empty(B, np.int64), np.empty(B, np.int64), np.empty(B, np.int64)
-    poisoned = np.empty(B, np.bool_)
-    begin(strengths, s, cells, lo, hi, logged, poisoned, below)
+    begin(strengths, s, cells, lo, hi, logged, below)
     pushed, out = values.reshape(T * B * E, D), reads.reshape(-1)
     first = initial.reshape(B * strengths.shape[1], D)
     gates = gates.reshape(T * B, 2 * E)
@@ -236,7 +248,7 @@ def forward(
     for t in range(T):
         step(
             kind, t, B, pushed, gates, first, out, t * B * E * D, E * D,
-            s, cells, lo, hi, logged, poisoned, log_cells, log_s, dropped, before,
+            s, cells, lo, hi, logged, log_cells, log_s, dropped, before,
         )  # fmt: skip
     finish(s, cells, lo, hi, logged, log_cells, log_s, out_s, out_cells, counts)
 
@@ -256,26 +268,30 @@ def advance(kind, value, push, pop, slots, cells, s, lo, hi, read, old_values, o
     out = read.reshape(-1)
     E = push.shape[1]
     for b in range(B):
+        poison = _poison(s[b], mask, lo[b], hi[b], push, pop, b, 0)
         low, high, _ = _pops(
             kind, pop, b, 0, s[b], cells[b], mask, lo[b], hi[b],
             no_cells, no_s, 0, dropped, before,
         )  # fmt: skip
-        _swap_in(high & mask, b, 0, slots, s, value, push, old_values, old_s)
+        _swap_in(high & mask, b, 0, slots, s, value, push[b, 0] + poison, old_values, old_s)
         high += 1
         if kind == DEQUE:
             low -= 1
-            _swap_in(low & mask, b, 1, slots, s, value, push, old_values, old_s)
+            _swap_in(low & mask, b, 1, slots, s, value, push[b, 1] + poison, old_values, old_s)
         lo[b] = low
         hi[b] = high
-        _reads(kind, s[b], cells[b], mask, low, high, table, table, out, b * E * D)
+        if poison != 0:
+            out[b * E * D : (b + 1) * E * D] = poison
+        else:
+            _reads(kind, s[b], cells[b], mask, low, high, table, table, out, b * E * D)
 
 
 @_jit
-def _swap_in(slot, b, e, slots, s, value, push, old_values, old_s):
+def _swap_in(slot, b, e, slots, s, value, strength, old_values, old_s):
     old_values[b, e] = slots[b, slot]
     old_s[b, e] = s[b, slot]
     slots[b, slot] = value[b, e]
-    s[b, slot] = push[b, e]
+    s[b, slot] = strength
 
 
 @_jit

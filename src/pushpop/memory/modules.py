@@ -56,7 +56,7 @@ class NeuralMemory(nn.Module):
         )
         wanted = not torch.is_grad_enabled() if self.validate is None else self.validate
         if wanted and not torch.compiler.is_compiling():
-            check_values(values, push, pop)
+            check_values(values, push, pop, state)
 
     def _widen(self, values: Tensor, push: Tensor, pop: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         if self.ends == 2:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pushpop.memory import intervals, reference
-from pushpop.memory.state import Cells, MemoryState, Walked
+from pushpop.memory.state import Cells, MemoryState, Walked, versions_of
 
 KINDS = ("stack", "queue", "deque")
 BACKENDS = ("auto", "reference", "parallel", "fused")
@@ -49,12 +49,22 @@ def run(
     chosen = choose_backend(backend, values.device, values.dtype)
     if chosen == "fused":
         reads, strengths, rows, counts, *_ = walk(KINDS.index(kind), values, push, pop, *first)
-        after: Cells | Walked = Walked(strengths, rows, counts, values, first.values)
-    else:
-        form = reference.run if chosen == "reference" else intervals.run
-        reads, V, s = form(kind, values, push, pop, *first)
-        after = Cells(V, s)
-    return reads, MemoryState._holding(after)
+        return reads, _state_of(Walked(strengths, rows, counts, values, first.values))
+    form = reference.run if chosen == "reference" else intervals.run
+    reads, V, s = form(kind, values, push, pop, *first)
+    return reads, MemoryState._holding(Cells(V, s))
+
+
+def _state_of(walked: Walked) -> MemoryState:
+    """A state that gathers its values when somebody looks, or now if they might change till then.
+
+    With gradients the inputs must stay as they are anyway, and their versions tell if they did not.
+    """
+    if torch.compiler.is_compiling():
+        return MemoryState._holding(walked)
+    if not walked.strengths.requires_grad:
+        return MemoryState._holding(walked.gather())
+    return MemoryState._holding(walked, versions_of(walked))
 
 
 def step(
@@ -84,7 +94,7 @@ def step(
     if held is None:
         B, _, D = value.shape
         held = Stream.of(value.new_zeros(B, 0, D), value.new_zeros(B, 0))
-    elif not isinstance(held, Stream):
+    elif not isinstance(held, Stream) or held.newer is not None:  # old: undo the steps since, once
         assert state is not None
         held = Stream.of(*state._cells())
     read, after = held.advance(KINDS.index(kind), value, push, pop)

@@ -42,6 +42,11 @@ class Walked(NamedTuple):
         return Cells(values.masked_fill((places >= self.counts[:, None])[..., None], 0), strengths)
 
 
+def versions_of(walked: Walked) -> int:
+    """A number that changes when the values of these cells are changed in place; never 0."""
+    return 1 + walked.pushed._version + walked.initial._version
+
+
 class MemoryState:
     """The paper's (V, s): `values` [B, N, D] and `strengths` [B, N], cells ordered bottom to top.
 
@@ -63,16 +68,23 @@ class MemoryState:
                 f"{values.dtype} on {values.device} and {strengths.dtype} on {strengths.device}"
             )
         self._held: Cells | Walked | Stream = Cells(values, strengths)
+        self._versions = 0
 
     @classmethod
-    def _holding(cls, held: "Cells | Walked | Stream") -> "MemoryState":
+    def _holding(cls, held: "Cells | Walked | Stream", versions: int = 0) -> "MemoryState":
         state = cls.__new__(cls)
-        state._held = held
+        state._held, state._versions = held, versions
         return state
 
     def _cells(self) -> Cells:
         held = self._held
         if isinstance(held, Walked):
+            watched = self._versions and not torch.compiler.is_compiling()
+            if watched and self._versions != versions_of(held):
+                raise RuntimeError(
+                    "the values given to a memory were changed in place before the state it "
+                    "returned was used; give it a copy, or look at state.values first"
+                )
             self._held = held.gather()
         elif not isinstance(held, Cells):
             self._held = Cells(*held.dense())
@@ -130,7 +142,19 @@ class MemoryState:
         held = self._held
         if isinstance(held, (Cells, Walked)):
             held = type(held)(*(x.detach() for x in held))
-        return MemoryState._holding(held)
+        return MemoryState._holding(held, self._versions)
+
+    def compact(self) -> "MemoryState":
+        """The same cells without those of strength 0, as few as the fullest row has.
+
+        Calls outside `torch.compile` do this by themselves. A compiled step cannot, because a graph
+        does not know how many cells are live: a loop of compiled steps calls it now and then.
+        """
+        keep = self.strengths != 0
+        n_cells = int(keep.sum(1).max()) if keep.numel() else 0
+        order = keep.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :n_cells]
+        values = self.values.gather(1, order[..., None].expand(-1, -1, self.width))
+        return MemoryState(values, self.strengths.gather(1, order))
 
     def to(self, *args: Any, **kwargs: Any) -> "MemoryState":
         """The same cells on another device or in another dtype, as `Tensor.to`."""

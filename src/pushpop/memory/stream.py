@@ -18,6 +18,7 @@ from pushpop.memory import kernels
 
 Array = np.ndarray[Any, Any]
 SMALLEST_RING = 16
+STEPS_A_SLOT = 8
 
 
 @dataclass
@@ -28,6 +29,7 @@ class Ring:
     s: Array  # [B, C]
     cells: Array = field(init=False)  # [B, C], the row of each slot in slots.reshape(B * C, D)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    steps: int = 0  # taken in place so far
 
     def __post_init__(self) -> None:
         self.cells = np.arange(self.s.size).reshape(self.s.shape)
@@ -103,9 +105,12 @@ class Stream:
         """One step: value [B, E, D], push and pop [B, E] -> read [B, E, D] and the next moment."""
         with self.ring.lock:
             room = self.ring.s.shape[1]
-            if self.newer is None and int((self.hi - self.lo).max(initial=0)) + 2 <= room:
+            full = int((self.hi - self.lo).max(initial=0)) + 2 > room
+            # An old state that somebody holds keeps what each later step overwrote, so a ring is
+            # left for a copy now and then: what can be kept is bounded, and the copy paid for.
+            if self.newer is None and not full and self.ring.steps < STEPS_A_SLOT * room:
                 return self._advance(kind, value, push, pop)
-        values, strengths = self._rows()  # an older moment, or a full ring: go on with a copy
+        values, strengths = self._rows()
         copy = self._laid_out(values, strengths, self.shape[1], self.ring.s.dtype)
         return copy._advance(kind, value, push, pop)
 
@@ -113,6 +118,7 @@ class Stream:
         self, kind: int, value: Tensor, push: Tensor, pop: Tensor
     ) -> tuple[Tensor, "Stream"]:
         ring = self.ring
+        ring.steps += 1
         v, d, u = (x.detach().contiguous().numpy() for x in (value, push, pop))
         read, old_values = np.empty_like(v), np.empty_like(v)
         old_s, before = np.empty_like(d), np.empty((len(d), 2), d.dtype)

@@ -30,10 +30,9 @@ class Walker:
         below = T if KINDS[kind] == "deque" else 0
         s = np.empty((B, strengths.shape[1] + T * E + below), _numpy(strengths).dtype)
         self._cells = (s, np.empty(s.shape, np.int64), *np.empty((3, B), np.int64))
-        self._poisoned = np.empty(B, np.bool_)
         self._log = [_numpy(x) for x in log]
         self._kernels = load_kernels()
-        self._kernels.begin(_numpy(strengths), *self._cells, self._poisoned, below)
+        self._kernels.begin(_numpy(strengths), *self._cells, below)
         self._fixed = (
             _numpy(values).reshape(T * B * E, D), _numpy(gates).reshape(T * B, 2 * E),
             _numpy(initial).reshape(-1, D), _numpy(table).reshape(-1),
@@ -45,7 +44,7 @@ class Walker:
         """Step t of the first `rows` rows."""
         self._kernels.step(
             self._kind, t, rows, *self._fixed, self._offset, self._stride,
-            *self._cells, self._poisoned, *self._log,
+            *self._cells, *self._log,
         )  # fmt: skip
 
     def finish(self, strengths: Tensor, cells: Tensor, counts: Tensor) -> None:
