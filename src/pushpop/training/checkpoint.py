@@ -152,7 +152,7 @@ def restore_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor], rate:
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         number, _, name = key.partition(".")
-        state.setdefault(int(number), {})[name] = value
+        state.setdefault(int(number), {})[name] = value.clone()
     groups = optimiser.state_dict()["param_groups"]
     for group in groups:
         group["lr"] = rate
