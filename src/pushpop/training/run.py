@@ -141,6 +141,12 @@ class RunDirectory:
         return data
 
 
+def default_directory(config: TrainConfig) -> str:
+    """Where a run goes that is given no directory."""
+    body = f"lstm{config.layers}" if config.memory == "none" else config.memory
+    return f"runs/{Path(config.task).stem}-{body}-seed{config.seed}"
+
+
 def check_same(path: Path, found: TrainConfig, wanted: TrainConfig) -> None:
     """Refuse to go on with a run under other options."""
     here, now = found.to_dict(), wanted.to_dict()
