@@ -1,6 +1,7 @@
 """Killed anywhere and started again, a run ends as if it had never been stopped."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 import torch
 
 from pushpop import Transducer
+from pushpop.errors import InputError
 from pushpop.training import RunDirectory, train
 from pushpop.training import checkpoint as checkpoint_module
 from pushpop.training import loop as loop_module
@@ -147,6 +149,24 @@ def test_a_second_ctrl_c_leaves_at_once(straight: dict[str, Any], tmp_path: Path
     with at_call(Transducer, "likelihood", 7, twice), pytest.raises(KeyboardInterrupt):
         train(tiny(), tmp_path)
     assert steps_in(tmp_path / "checkpoints") == [4]
+    train(tiny(), tmp_path)
+    assert remains(tmp_path) == straight
+
+
+@pytest.mark.parametrize("limit", [0, 600, 8000])
+def test_a_full_disk_is_an_input_error_and_loses_nothing(
+    limit: int, straight: dict[str, Any], tmp_path: Path
+) -> None:
+    # Too small for the log, for all of the log, and for a checkpoint.
+    with at_call(Transducer, "likelihood", 2, killed), pytest.raises(Killed):
+        train(tiny(), tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        with pytest.raises(InputError, match="cannot be written: File too large"):
+            train(tiny(), tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     train(tiny(), tmp_path)
     assert remains(tmp_path) == straight
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from pushpop.errors import InputError
 from pushpop.evaluation import evaluate
 from pushpop.models import Transducer
 from pushpop.tasks import Batch, Lengths, batch_rng, batches, get_task
@@ -234,6 +235,8 @@ class Session:
         self.saved_step = progress.step if progress.settled == progress.step else -1
 
     def _restore(self, checkpoint: Checkpoint) -> None:
+        if checkpoint.data["config"] != self.config.to_dict():
+            raise InputError(f"{self.run.checkpoints}: a checkpoint of a run with other options")
         parts: dict[str, dict[str, torch.Tensor]] = {"model": {}, "optimiser": {}}
         for key, tensor in checkpoint.tensors.items():
             part, _, name = key.partition(".")

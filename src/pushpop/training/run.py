@@ -60,7 +60,7 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             others = sorted(file.name for file in self.path.iterdir() if file.name[0] != ".")
         except OSError as error:
-            raise InputError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+            raise self._unwritable("", error) from None
         if others not in ([], [ENVIRONMENT]):
             raise InputError(
                 f"{self.path}: holds {', '.join(others[:3])} but no {CONFIG}: expected a run or "
@@ -75,15 +75,13 @@ class RunDirectory:
         try:
             write_file(self.path / name, f"{text}\n".encode())
         except OSError as error:
-            raise InputError(
-                f"{self.path / name}: cannot be written: {error.strerror or error}"
-            ) from None
+            raise self._unwritable(name, error) from None
 
     def __enter__(self) -> "RunDirectory":
         try:
             self._lock = open(self.path / ".lock", "wb")
         except OSError as error:
-            raise InputError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+            raise self._unwritable("", error) from None
         with suppress(ImportError):
             import fcntl
 
@@ -97,7 +95,8 @@ class RunDirectory:
     def __exit__(self, *_: object) -> None:
         for file in (self._log, self._lock):
             if file is not None:
-                file.close()
+                with suppress(OSError):  # on a full disk, what could not be written before
+                    file.close()
 
     def open_log(self, size: int) -> None:
         """Cut the log off after so many bytes and go on from there."""
@@ -109,7 +108,7 @@ class RunDirectory:
             self._log = open(path, "ab")  # noqa: SIM115  closed by __exit__
             self._log.truncate(size)
         except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+            raise self._unwritable(METRICS, error) from None
 
     def log(self, record: dict[str, Any]) -> int:
         """Append a line; returns how long the log is now."""
@@ -118,15 +117,19 @@ class RunDirectory:
             self._log.write(f"{json.dumps(record, allow_nan=False)}\n".encode())
             self._log.flush()
         except OSError as error:
-            raise InputError(
-                f"{self.path / METRICS}: cannot be written: {error.strerror or error}"
-            ) from None
+            raise self._unwritable(METRICS, error) from None
         return os.fstat(self._log.fileno()).st_size
 
     def sync_log(self) -> None:
         """Have the log on the disk before a checkpoint that counts on it."""
         if self._log is not None:
-            os.fsync(self._log.fileno())
+            try:
+                os.fsync(self._log.fileno())
+            except OSError as error:
+                raise self._unwritable(METRICS, error) from None
+
+    def _unwritable(self, name: str, error: OSError) -> InputError:
+        return InputError(f"{self.path / name}: cannot be written: {error.strerror or error}")
 
     def _read(self, name: str) -> dict[str, Any]:
         path = self.path / name
