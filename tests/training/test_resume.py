@@ -120,7 +120,8 @@ def test_a_run_killed_again_and_again_ends_as_if_never_stopped(
 
 
 @pytest.mark.parametrize(
-    ("place", "number"), [("forward", 1), ("forward", 7), ("forward", 24), ("test", 1), ("test", 6)]
+    ("place", "number"),
+    [("forward", 1), ("forward", 7), ("forward", 24), ("test", 1), ("test", 4), ("test", 7)],
 )
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_stops_after_the_batch_and_loses_nothing(

@@ -232,7 +232,7 @@ class Session:
         tensors |= {f"optimiser.{k}": t for k, t in optimiser_tensors(self.optimiser).items()}
         data = {"config": self.config.to_dict(), "progress": progress.to_dict()}
         save(self.run.checkpoints, progress.step, Checkpoint(tensors, data), progress.best_step)
-        self.saved_step = progress.step if progress.settled == progress.step else -1
+        self.saved_step = progress.step
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         if checkpoint.data["config"] != self.config.to_dict():
