@@ -1,0 +1,139 @@
+"""Coarse and fine accuracy at any lengths, by one teacher-forced pass.
+
+Both look at a target only up to the first error. Until then a model that is fed the right symbols
+reads what it would have read had it been fed its own, so one pass over the joint sequences gives
+exactly what free-running greedy decoding gives.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from pushpop.errors import InputError
+from pushpop.models import Transducer
+from pushpop.tasks import Lengths, Pairs, Task, batch_rng, make_batch
+from pushpop.tasks.ragged import IntArray
+
+SEQUENCES = 1000
+"""How many sequences a round of testing draws, as in the paper."""
+
+STEPS_AT_ONCE = 16_384
+"""Padded steps in one pass, all rows together: what bounds the memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """How far a model got with each of some targets; EOS counts as a symbol."""
+
+    correct: IntArray  # [B], symbols before the first error
+    symbols: IntArray  # [B], symbols in all
+    nll: float  # negative log likelihood of all symbols together
+
+    @property
+    def coarse(self) -> float:
+        """The share of targets without an error, EOS included."""
+        return float(np.mean(self.correct == self.symbols))
+
+    @property
+    def fine(self) -> float:
+        """The mean over targets of the share of symbols before the first error."""
+        return float(np.mean(self.correct / self.symbols))
+
+    @property
+    def perplexity(self) -> float:
+        """exp of the mean negative log likelihood of a symbol, held to what JSON can say."""
+        mean = self.nll / int(self.symbols.sum())
+        return exp(mean) if mean < 700 else exp(700)
+
+
+def evaluate(
+    model: Transducer,
+    task: Task,
+    lengths: Lengths = (65, 128),
+    sequences: int = SEQUENCES,
+    *,
+    seed: int = 0,
+    stream: str = "evaluate",
+    index: int = 0,
+    between: Callable[[], None] | None = None,
+) -> dict[str, Any]:
+    """Draw pairs whose source lengths lie within `lengths`, and say how a model does on them.
+
+    The pairs are number `index` of a stream of the seed (see `batch_rng`); training draws from
+    another. `between` is called after every pass. Returns lengths, sequences, coarse, fine and
+    perplexity as plain values, ready for JSON.
+    """
+    if task.vocabulary != model.vocabulary:
+        raise InputError(f"the model has other symbols than the task {task.name!r}")
+    pairs = task.sample(batch_rng(seed, stream, index), sequences, lengths)
+    found = score(model, pairs, between=between)
+    return {
+        "lengths": list(lengths),
+        "sequences": sequences,
+        "coarse": found.coarse,
+        "fine": found.fine,
+        "perplexity": found.perplexity,
+    }
+
+
+def evaluate_lengths(
+    model: Transducer,
+    task: Task,
+    lengths: Sequence[int],
+    sequences: int = SEQUENCES,
+    *,
+    seed: int = 0,
+    stream: str = "evaluate",
+) -> list[dict[str, Any]]:
+    """What `evaluate` says at each of these lengths exactly: a curve, a dictionary a point."""
+    return [
+        evaluate(model, task, (length, length), sequences, seed=seed, stream=stream)
+        for length in lengths
+    ]
+
+
+@torch.no_grad()
+def score(
+    model: Transducer,
+    pairs: Pairs,
+    *,
+    steps_at_once: int = STEPS_AT_ONCE,
+    between: Callable[[], None] | None = None,
+) -> Scores:
+    """Compare the likeliest symbols with the targets, in passes of at most so many padded steps.
+
+    A pair that is longer than that has a pass to itself. Pairs of like length share a pass; how
+    they are shared out changes nothing beyond rounding.
+    """
+    device = model.output_table.weight.device
+    correct = np.zeros(len(pairs), np.int64)
+    every = list(pairs)
+    nll = 0.0
+    for rows in _passes(pairs.source_lengths + pairs.target_lengths + 2, steps_at_once):
+        together = Pairs.of([(every[row][0].tolist(), every[row][1].tolist()) for row in rows])
+        batch = make_batch(together, model.vocabulary).to(device)
+        logits = model.scored_logits(batch)
+        wanted = batch.outputs[batch.mask]
+        nll += float(nn.functional.cross_entropy(logits, wanted, reduction="sum"))
+        wrong = torch.zeros_like(batch.mask)  # [T, B]
+        wrong[batch.mask] = logits.argmax(dim=1) != wanted
+        before_error = batch.mask & (wrong.cumsum(dim=0) == 0)
+        correct[rows] = before_error.sum(dim=0).cpu().numpy()
+        if between is not None:
+            between()
+    return Scores(correct, pairs.target_lengths + 1, nll)
+
+
+def _passes(steps: IntArray, at_once: int) -> Iterator[IntArray]:
+    """Row numbers from the shortest sequence to the longest, cut where a pass would be too big."""
+    order = np.argsort(steps, kind="stable")
+    first = 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or (end + 1 - first) * steps[order[end]] > at_once:
+            yield order[first:end]
+            first = end

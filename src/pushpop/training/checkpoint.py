@@ -1,0 +1,196 @@
+"""Checkpoints: one safetensors file each, whole or not there at all, and never unpickled.
+
+A file holds the tensors of the model (`model.*`) and of the optimiser (`optimiser.*`), and in its
+header, as text, everything else as JSON and the SHA-256 of the file with the digest's own 64
+characters set to zeros. So any bit that changes, the digest's included, is noticed.
+
+A file is written under another name, flushed and renamed. The two latest and the one with the best
+average training perplexity are kept.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as parse_tensors
+from safetensors.torch import save as pack_tensors
+from torch import Tensor
+from torch.optim import Optimizer
+
+from pushpop.errors import InputError
+
+FORMAT = "pushpop checkpoint 1"
+NAME = re.compile(r"step-(\d{8,})\.safetensors")
+DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
+ZEROS = b"0" * 64
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """What a run needs to go on: tensors by name, and plain values."""
+
+    tensors: dict[str, Tensor]
+    data: dict[str, Any]
+
+
+def file_of(folder: Path, step: int) -> Path:
+    """Where the checkpoint after so many steps is."""
+    return folder / f"step-{step:08d}.safetensors"
+
+
+def steps_in(folder: Path) -> list[int]:
+    """The steps of which a folder has checkpoints, the latest first."""
+    try:
+        names = [NAME.fullmatch(name) for name in os.listdir(folder)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror or error}") from None
+    return sorted((int(match[1]) for match in names if match), reverse=True)
+
+
+def save(folder: Path, step: int, checkpoint: Checkpoint, best: int | None = None) -> Path:
+    """Write a checkpoint, then remove those that are neither among the two latest nor `best`."""
+    path = file_of(folder, step)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_file(path, pack(checkpoint))
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written: {error.strerror or error}; earlier checkpoints are as "
+            "they were"
+        ) from error
+    kept = {best, *[k for k in steps_in(folder) if k <= step][:2]}
+    for other in steps_in(folder):
+        if other < step and other not in kept:
+            with suppress(OSError):
+                file_of(folder, other).unlink()
+    return path
+
+
+def load(path: Path) -> Checkpoint:
+    """Read a checkpoint; `InputError` if it is not whole and unchanged."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        return unpack(data)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def load_latest(
+    folder: Path, warn: Callable[[str], None], set_aside: bool = False
+) -> tuple[int, Checkpoint] | None:
+    """The latest checkpoint that is whole, with its step; `warn` is told of broken ones.
+
+    With `set_aside`, broken ones are renamed so that nothing takes them for checkpoints again.
+    """
+    broken = 0
+    for step in steps_in(folder):
+        try:
+            found = load(file_of(folder, step))
+        except InputError as error:
+            broken += 1
+            warn(f"{error}; using the checkpoint before it")
+            if set_aside:
+                path = file_of(folder, step)
+                with suppress(OSError):
+                    os.replace(path, path.with_name(f"{path.name}.broken"))
+            continue
+        return step, found
+    if broken:
+        raise InputError(f"{folder}: {broken} checkpoints, and every one is broken")
+    return None
+
+
+def pack(checkpoint: Checkpoint) -> bytes:
+    """The bytes of a checkpoint's file."""
+    tensors = {
+        name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()
+    }
+    text = json.dumps(checkpoint.data, allow_nan=False)
+    header = {"format": FORMAT, "data": text, "sha256": ZEROS.decode()}
+    blank = pack_tensors(tensors, metadata=header)
+    place = _digest_place(blank)
+    return blank[: place.start(1)] + sha256(blank).hexdigest().encode() + blank[place.end(1) :]
+
+
+def unpack(data: bytes) -> Checkpoint:
+    """Undo `pack`."""
+    place = _digest_place(data)
+    blank = data[: place.start(1)] + ZEROS + data[place.end(1) :]
+    found, wanted = sha256(blank).hexdigest(), place[1].decode()
+    if found != wanted:
+        raise InputError(f"SHA-256 is {found}, the file says {wanted}: it is damaged")
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])["__metadata__"]
+    if header.get("format") != FORMAT:
+        raise InputError(f"format is {header.get('format')!r}, expected {FORMAT!r}")
+    try:
+        return Checkpoint(dict(parse_tensors(data)), json.loads(header["data"]))
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise InputError(f"not a checkpoint: {error}") from None
+
+
+def optimiser_tensors(optimiser: Optimizer) -> dict[str, Tensor]:
+    """An optimiser's state, which must be tensors only, by number of parameter and name."""
+    state = optimiser.state_dict()["state"]
+    return {f"{k}.{name}": value for k, part in state.items() for name, value in part.items()}
+
+
+def restore_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor], rate: float) -> None:
+    """Put such tensors back into an optimiser over the same parameters, with a learning rate."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = value.clone()
+    groups = optimiser.state_dict()["param_groups"]
+    for group in groups:
+        group["lr"] = rate
+    optimiser.load_state_dict({"state": state, "param_groups": groups})
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Replace a file by one with these contents, or leave it as it is."""
+    temporary = path.with_name(f".{path.name}.writing")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+    _flush(path.parent)
+
+
+def _flush(folder: Path) -> None:
+    """Make sure that the names in a folder are on the disk, where the system can do that."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _digest_place(data: bytes) -> re.Match[bytes]:
+    """Where the header has the digest."""
+    size = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or size > len(data) - 8:
+        raise InputError(f"{len(data)} bytes: the file is cut off")
+    places = list(DIGEST.finditer(data, 8, 8 + size))
+    if len(places) != 1:
+        raise InputError("the header has no digest: the file is damaged")
+    return places[0]

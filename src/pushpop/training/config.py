@@ -1,0 +1,229 @@
+"""The options of a training run, all of them and nowhere else."""
+
+# ruff: noqa: RUF009  `option` only wraps `field`
+
+from collections.abc import Mapping
+from dataclasses import Field, asdict, dataclass, field, fields, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pushpop.errors import InputError, did_you_mean
+from pushpop.models.config import Bias, CellName, Memory, TransducerConfig
+from pushpop.tasks import Lengths, get_task, parse_lengths
+
+Optimiser = Literal["rmsprop", "adam"]
+Number = int | float
+
+
+def option(
+    default: Any, text: str, least: Number | None = None, above: Number | None = None
+) -> Any:
+    """A field with its help text and, for a number, the bound that it must reach or exceed."""
+    return field(default=default, metadata={"help": text, "least": least, "above": above})
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """What is trained, on what, how, and when it stops. The defaults are the paper's protocol.
+
+    Text is accepted for every option, as it comes from a command line or a file.
+    """
+
+    task: str = option("copy", "a task's name (pushpop sample --help lists them) or a .itg file")
+    memory: Memory = option("stack", "stack, queue, deque, or none for a deep LSTM")
+    layers: int = option(1, "layers of the deep LSTM; 1 with a memory", least=1)
+    cell: CellName = option("lstm", "the controller: lstm, gru or rnn")
+    embedding: int = option(64, "width of the embeddings", least=1)
+    hidden: int = option(256, "width of the controller or of a layer", least=1)
+    memory_width: int = option(256, "width of what is pushed", least=1)
+    push_bias: Bias | None = option(
+        None, "where the push gates' biases start: a number, a deque's [top, bottom], none: random"
+    )
+    pop_bias: Bias | None = option(-1.0, "the same for the pop gates")
+    seed: int = option(0, "of the weights and the data; the same seed gives the same run", least=0)
+    train_lengths: str = option("8-64", "shortest and longest source in training")
+    test_lengths: str = option("65-128", "shortest and longest source in testing")
+    batch_size: int = option(10, "sequences in a batch", least=1)
+    optimiser: Optimiser = option("rmsprop", "rmsprop or adam")
+    learning_rate: float = option(1e-3, "step size of the optimiser", above=0)
+    rmsprop_alpha: float = option(0.99, "memory of RMSProp's mean square", least=0)
+    epsilon: float = option(1e-8, "what the optimiser adds to its denominator", above=0)
+    clip: float = option(
+        1.0, "every gradient element is held to plus or minus this; 0: no clipping", 0
+    )
+    window: int = option(20, "batches whose perplexity the two schedules below look at", least=1)
+    curriculum_start: int = option(
+        0, "longest source at first, raised by half when learnt; 0: full length at once", least=0
+    )
+    curriculum_below: float = option(1.5, "learnt: perplexity of the window below this", above=1)
+    decay: float = option(
+        1.0, "learning rate's factor a batch once steady; 1: never decays", above=0
+    )
+    decay_below: float = option(1.1, "steady: perplexity of the window below this", above=1)
+    steps: int = option(10_000, "stop after so many batches", least=1)
+    minutes: float = option(0.0, "stop after so many minutes; 0: no limit", least=0)
+    until_solved: bool = option(False, "stop once test coarse is 0.999 or more twice in a row")
+    report_every: int = option(100, "batches from one average training perplexity to the next", 1)
+    evaluate_every: int = option(1000, "batches from one test of accuracy to the next", least=1)
+    evaluate_sequences: int = option(
+        1000, "sequences of each test, train and test lengths", least=1
+    )
+    checkpoint_every: int = option(500, "batches from one checkpoint to the next", least=1)
+    threads: int = option(1, "threads that torch computes with", least=1)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            object.__setattr__(self, each.name, _read(each, getattr(self, each.name)))
+        for name in ("rmsprop_alpha", "decay"):
+            if getattr(self, name) > 1:
+                raise InputError(f"{name} is {getattr(self, name)}, expected at most 1")
+        for name in ("train_lengths", "test_lengths"):
+            try:
+                low, high = parse_lengths(getattr(self, name))
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from None
+            object.__setattr__(self, name, f"{low}-{high}")
+        longest = parse_lengths(self.train_lengths)[1]
+        if self.curriculum_start > longest:
+            raise InputError(
+                f"curriculum_start is {self.curriculum_start} with train_lengths "
+                f"{self.train_lengths}, expected at most {longest}"
+            )
+        get_task(self.task)
+        model = self.model
+        object.__setattr__(self, "push_bias", model.push_bias)
+        object.__setattr__(self, "pop_bias", model.pop_bias)
+
+    @property
+    def model(self) -> TransducerConfig:
+        """The part that describes the model."""
+        names = [each.name for each in fields(TransducerConfig)]
+        return TransducerConfig(**{name: getattr(self, name) for name in names})
+
+    @property
+    def training_range(self) -> Lengths:
+        """`train_lengths` as numbers."""
+        return parse_lengths(self.train_lengths)
+
+    @property
+    def testing_range(self) -> Lengths:
+        """`test_lengths` as numbers."""
+        return parse_lengths(self.test_lengths)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON or YAML."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
+        """The defaults with these options in place; `where` begins the messages of errors."""
+        try:
+            check_names(data)
+            return cls(**data)
+        except InputError as error:
+            raise InputError(f"{where}: {error}" if where else str(error)) from None
+
+    def override(self, options: Mapping[str, Any]) -> "TrainConfig":
+        """This config with other values for some options."""
+        check_names(options)
+        return replace(self, **options)
+
+
+def check_names(data: Mapping[str, Any]) -> None:
+    """Refuse a key that is no option."""
+    names = [each.name for each in fields(TrainConfig)]
+    for name in data:
+        if name not in names:
+            raise InputError(f"unknown option {name!r}{did_you_mean(str(name), names)}")
+
+
+def read_config_file(path: str | Path) -> dict[str, Any]:
+    """The options in a YAML or JSON file."""
+    import yaml
+
+    try:
+        text = Path(path).read_text("utf-8")
+        data = yaml.safe_load(text)  # JSON is YAML
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not YAML: {error}") from None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: {type(data).__name__}, expected option: value lines")
+    try:
+        check_names(data)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return data
+
+
+def _read(each: "Field[Any]", given: Any) -> Any:
+    """The value of an option in the type that the option has."""
+    name, kind = each.name, each.type
+    if kind is bool:
+        return _read_bool(name, given)
+    if kind is int or kind is float:
+        return _read_number(name, given, kind, each.metadata)
+    if kind == Bias | None:
+        return _read_bias(name, given)
+    if not isinstance(given, str):
+        if "lengths" in name and isinstance(given, list | tuple) and len(given) == 2:
+            return f"{given[0]}-{given[1]}"
+        if "lengths" in name and type(given) is int:
+            return str(given)
+        if not (name == "memory" and given is None):
+            raise InputError(f"{name} is {given!r}, expected text")
+        given = "none"  # YAML's null
+    accepted = get_args(kind)
+    if accepted and given not in accepted:
+        hint = did_you_mean(given, accepted)
+        raise InputError(f"{name} is {given!r}, expected {', '.join(accepted)}{hint}")
+    return given
+
+
+def _read_bool(name: str, given: Any) -> bool:
+    words = {"true": True, "yes": True, "false": False, "no": False}
+    if isinstance(given, str):
+        given = words.get(given.lower(), given)
+    if not isinstance(given, bool):
+        raise InputError(f"{name} is {given!r}, expected true or false")
+    return given
+
+
+def _read_number(name: str, given: Any, kind: type, bounds: Mapping[str, Any]) -> Number:
+    what = "a whole number" if kind is int else "a number"
+    least, above = bounds["least"], bounds["above"]
+    wanted = f"{what} of {least} or more" if least is not None else f"{what} above {above}"
+    try:
+        number: Number = kind(given.replace("_", "")) if isinstance(given, str) else given
+    except ValueError:
+        raise InputError(f"{name} is {given!r}, expected {wanted}") from None
+    right_type = type(number) is int or (kind is float and type(number) is float)
+    if (
+        not right_type
+        or not isfinite(number)
+        or (least is not None and number < least)
+        or (above is not None and number <= above)
+        or number >= 2**63
+    ):
+        raise InputError(f"{name} is {given!r}, expected {wanted}")
+    return float(number) if kind is float else number
+
+
+def _read_bias(name: str, given: Any) -> Any:
+    """A number, two, or nothing; `TransducerConfig` checks what came out."""
+    if not isinstance(given, str):
+        return given
+    text = given.strip("[]() ")
+    if text in ("none", "null", ""):
+        return None
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"{name} is {given!r}, expected a number, two for a deque as in [1,-3], or none"
+        ) from None
+    return numbers if len(numbers) > 1 else numbers[0]

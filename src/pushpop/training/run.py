@@ -1,0 +1,188 @@
+"""A run as a directory.
+
+training.json     the options (config.json is the trained model's)
+environment.json  versions, threads, commit
+metrics.jsonl     a line a report: no times, so that the same run gives the same bytes
+checkpoints/      the two latest and the best
+report.json       written last: how it ended and the final accuracies
+config.json, vocabulary.json, model.safetensors      the trained model
+"""
+
+import json
+import os
+import platform
+import subprocess
+from contextlib import suppress
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+from pushpop.errors import InputError
+from pushpop.training.checkpoint import write_file
+from pushpop.training.config import TrainConfig
+
+CONFIG, ENVIRONMENT, METRICS, REPORT = (
+    "training.json",
+    "environment.json",
+    "metrics.jsonl",
+    "report.json",
+)
+
+
+class RunDirectory:
+    """The files of a run, locked against a second process while entered."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        self.checkpoints = self.path / "checkpoints"
+        self._lock: IO[bytes] | None = None
+        self._log: IO[bytes] | None = None
+
+    def config(self) -> TrainConfig:
+        """The options that the run was started with."""
+        return TrainConfig.from_dict(self._read(CONFIG), str(self.path / CONFIG))
+
+    def report(self) -> dict[str, Any] | None:
+        """The final report, once the run is finished."""
+        return self._read(REPORT) if (self.path / REPORT).exists() else None
+
+    def environment(self) -> dict[str, Any]:
+        """What the run was started with."""
+        return self._read(ENVIRONMENT) if (self.path / ENVIRONMENT).exists() else {}
+
+    def prepare(self, config: TrainConfig) -> None:
+        """Make the directory, or make sure that it holds a run with the same options."""
+        if (self.path / CONFIG).exists():
+            check_same(self.path, self.config(), config)
+            return
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            others = sorted(file.name for file in self.path.iterdir() if file.name[0] != ".")
+        except OSError as error:
+            raise self._unwritable("", error) from None
+        if others not in ([], [ENVIRONMENT]):
+            raise InputError(
+                f"{self.path}: holds {', '.join(others[:3])} but no {CONFIG}: expected a run or "
+                "a new directory"
+            )
+        self.write(ENVIRONMENT, environment(config.threads))
+        self.write(CONFIG, config.to_dict())
+
+    def write(self, name: str, data: Any) -> None:
+        """Replace a JSON file, or leave it as it is."""
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1)
+        try:
+            write_file(self.path / name, f"{text}\n".encode())
+        except OSError as error:
+            raise self._unwritable(name, error) from None
+
+    def __enter__(self) -> "RunDirectory":
+        try:
+            self._lock = open(self.path / ".lock", "wb")
+        except OSError as error:
+            raise self._unwritable("", error) from None
+        with suppress(ImportError):
+            import fcntl
+
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self._lock.close()
+                raise InputError(f"{self.path}: another process is training there") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in (self._log, self._lock):
+            if file is not None:
+                with suppress(OSError):  # on a full disk, what could not be written before
+                    file.close()
+
+    def open_log(self, size: int) -> None:
+        """Cut the log off after so many bytes and go on from there."""
+        path = self.path / METRICS
+        try:
+            found = path.stat().st_size if path.exists() else 0
+            if found < size:
+                raise InputError(f"{path}: {found} bytes, the checkpoint has written {size}")
+            self._log = open(path, "ab")  # noqa: SIM115  closed by __exit__
+            self._log.truncate(size)
+        except OSError as error:
+            raise self._unwritable(METRICS, error) from None
+
+    def log(self, record: dict[str, Any]) -> int:
+        """Append a line; returns how long the log is now."""
+        assert self._log is not None
+        try:
+            self._log.write(f"{json.dumps(record, allow_nan=False)}\n".encode())
+            self._log.flush()
+        except OSError as error:
+            raise self._unwritable(METRICS, error) from None
+        return os.fstat(self._log.fileno()).st_size
+
+    def sync_log(self) -> None:
+        """Have the log on the disk before a checkpoint that counts on it."""
+        if self._log is not None:
+            try:
+                os.fsync(self._log.fileno())
+            except OSError as error:
+                raise self._unwritable(METRICS, error) from None
+
+    def _unwritable(self, name: str, error: OSError) -> InputError:
+        return InputError(f"{self.path / name}: cannot be written: {error.strerror or error}")
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = self.path / name
+        try:
+            data = json.loads(path.read_text("utf-8"))
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+        except ValueError as error:
+            raise InputError(f"{path}: not JSON: {error}") from None
+        if not isinstance(data, dict):
+            raise InputError(f"{path}: {type(data).__name__}, expected an object")
+        return data
+
+
+def default_directory(config: TrainConfig) -> str:
+    """Where a run goes that is given no directory."""
+    body = f"lstm{config.layers}" if config.memory == "none" else config.memory
+    return f"runs/{Path(config.task).stem}-{body}-seed{config.seed}"
+
+
+def check_same(path: Path, found: TrainConfig, wanted: TrainConfig) -> None:
+    """Refuse to go on with a run under other options."""
+    here, now = found.to_dict(), wanted.to_dict()
+    differing = [
+        f"{name} {here[name]!r}, not {now[name]!r}" for name in now if here[name] != now[name]
+    ]
+    if differing:
+        raise InputError(
+            f"{path}: holds a run with {'; '.join(differing)}: give another directory (--run), or "
+            "the same options to go on with it"
+        )
+
+
+def environment(threads: int) -> dict[str, Any]:
+    """What a result may depend on besides the options."""
+    packages = ("pushpop", "torch", "numba", "numpy", "safetensors")
+    return {
+        **{name: version(name) for name in packages},
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "threads": threads,
+        "commit": commit(),
+    }
+
+
+def commit() -> str | None:
+    """The commit of pushpop's source, where that is a git checkout."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        return done.stdout.strip()
+    return None

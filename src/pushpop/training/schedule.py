@@ -1,0 +1,82 @@
+"""What changes from batch to batch besides the weights: plain numbers, saved with a checkpoint."""
+
+from dataclasses import asdict, dataclass, field
+from math import exp
+from typing import Any
+
+from pushpop.tasks import Lengths
+from pushpop.training.config import TrainConfig
+
+
+@dataclass
+class Progress:
+    """Where a run is. Every value goes through JSON and back without a change."""
+
+    longest: int  # source length that the curriculum has reached
+    rate: float  # the learning rate
+    step: int = 0  # batches trained on
+    settled: int = 0  # the last batch whose reports and tests are in the log
+    log_size: int = 0  # bytes of the log up to there
+    interval: tuple[float, int] = (0.0, 0)  # nll and symbols since the last report
+    window: list[tuple[float, int]] = field(default_factory=list)  # the same of the last batches
+    perplexity: float | None = None  # as last reported
+    best_perplexity: float | None = None
+    best_step: int | None = None
+    solved: int = 0  # tests in a row that found the task solved
+    seconds: float = 0.0
+
+    @classmethod
+    def start(cls, config: TrainConfig) -> "Progress":
+        """Before the first batch."""
+        return cls(config.curriculum_start or config.training_range[1], config.learning_rate)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Progress":
+        """Undo `to_dict`, also after a passage through JSON."""
+        interval, window = data["interval"], data["window"]
+        tuples = {"interval": tuple(interval), "window": [(nll, n) for nll, n in window]}
+        return cls(**{**data, **tuples})
+
+    def lengths(self, config: TrainConfig) -> Lengths:
+        """The source lengths of the next batch. While the longest allowed is short, so is the
+        shortest: half of it."""
+        low, _ = config.training_range
+        return min(low, max(1, self.longest // 2)), self.longest
+
+    def after_batch(self, config: TrainConfig, nll: float, symbols: int) -> None:
+        """Count a batch; raise the curriculum or lower the learning rate where it is time."""
+        self.step += 1
+        self.interval = self.interval[0] + nll, self.interval[1] + symbols
+        self.window = [*self.window, (nll, symbols)][-config.window :]
+        if len(self.window) < config.window:
+            return
+        recent = perplexity(sum(nll for nll, _ in self.window), sum(n for _, n in self.window))
+        full = config.training_range[1]
+        if self.longest < full:
+            if recent < config.curriculum_below:
+                self.longest = min(full, self.longest + max(1, self.longest // 2))
+                self.window = []
+        elif recent < config.decay_below:
+            self.rate *= config.decay
+
+    def report(self) -> float:
+        """The average training perplexity since the last report; starts a new average."""
+        self.perplexity = perplexity(*self.interval)
+        self.interval = 0.0, 0
+        return self.perplexity
+
+    def mark_best(self) -> None:
+        """Note whether the checkpoint about to be written is the best so far."""
+        if self.perplexity is not None and (
+            self.best_perplexity is None or self.perplexity < self.best_perplexity
+        ):
+            self.best_perplexity, self.best_step = self.perplexity, self.step
+
+
+def perplexity(nll: float, symbols: int) -> float:
+    """exp of the mean negative log likelihood of a symbol, held to what JSON can say."""
+    return exp(min(nll / symbols, 700.0))

@@ -1,0 +1,124 @@
+"""How a run is watched: not at all, or line by line; `live.py` has a third way."""
+
+import time
+from typing import Any
+
+from pushpop.training.config import TrainConfig
+from pushpop.training.schedule import Progress
+
+
+class View:
+    """Shows nothing: what `train` uses when it is given no other."""
+
+    def begin(self, config: TrainConfig, progress: Progress) -> None:
+        """Training starts, or goes on."""
+
+    def step(self, progress: Progress, loss: float) -> None:
+        """A batch is done."""
+
+    def record(self, record: dict[str, Any], progress: Progress) -> None:
+        """A line went into the log."""
+
+    def message(self, text: str) -> None:
+        """Something that the user should know."""
+
+    def end(self, report: dict[str, Any]) -> None:
+        """The run is finished."""
+
+    def close(self) -> None:
+        """Nothing more will come."""
+
+
+class Plain(View):
+    """A line a report, for files and pipes."""
+
+    def begin(self, config: TrainConfig, progress: Progress) -> None:
+        """Say what is trained, and from where."""
+        self.speed = Speed(config)
+        self._say(f"{describe(config)}, {config.steps} batches")
+        if progress.step:
+            self._say(f"resumed after batch {progress.step}")
+
+    def step(self, progress: Progress, loss: float) -> None:
+        """Count."""
+        self.speed.step()
+
+    def record(self, record: dict[str, Any], progress: Progress) -> None:
+        """One line with everything that was reported."""
+        self._say(f"{line_of(record)}  {self.speed.text(progress)}")
+
+    def message(self, text: str) -> None:
+        """As it is."""
+        self._say(text)
+
+    def end(self, report: dict[str, Any]) -> None:
+        """The final accuracies."""
+        self._say(f"final {accuracies(report)}  {report['seconds']:.0f} s")
+
+    def _say(self, text: str) -> None:
+        print(text, flush=True)
+
+
+class Speed:
+    """Batches per second after the first, which has much to load, and the time left."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self.config = config
+        self.began = self.drawn = time.monotonic()
+        self.steps = -1
+
+    def step(self) -> None:
+        """Count a batch."""
+        self.steps += 1
+        if self.steps == 0:
+            self.began = time.monotonic()
+
+    def due(self, seconds: float) -> bool:
+        """Whether so many seconds have passed since it last was."""
+        now = time.monotonic()
+        if now - self.drawn < seconds:
+            return False
+        self.drawn = now
+        return True
+
+    def text(self, progress: Progress) -> str:
+        """As in 12.3 batches/s, 4:05 left."""
+        if self.steps < 1:
+            return "starting"
+        rate = self.steps / max(time.monotonic() - self.began, 1e-9)
+        left = (self.config.steps - progress.step) / rate
+        if self.config.minutes:
+            left = min(left, max(0.0, 60 * self.config.minutes - progress.seconds))
+        minutes, seconds = divmod(round(left), 60)
+        hours, minutes = divmod(minutes, 60)
+        clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+        return f"{rate:.1f} batches/s, {clock} left"
+
+
+def describe(config: TrainConfig) -> str:
+    """What is trained on what, in a few words."""
+    if config.memory == "none":
+        body = f"{config.layers}-layer lstm, hidden {config.hidden}"
+    else:
+        body = (
+            f"{config.memory}-{config.cell}, hidden {config.hidden}, memory {config.memory_width}"
+        )
+    return f"{config.task}: {body}, seed {config.seed}"
+
+
+def line_of(record: dict[str, Any]) -> str:
+    """A record of the log in words."""
+    parts = [f"batch {record['step']}"]
+    if "perplexity" in record:
+        parts.append(f"perplexity {record['perplexity']:.3f}")
+    if "test" in record:
+        parts.append(accuracies(record))
+    return "  ".join(parts)
+
+
+def accuracies(record: dict[str, Any]) -> str:
+    """Coarse and fine accuracy at training and at test lengths."""
+    return "  ".join(
+        f"{name} {record[name]['coarse']:.3f}/{record[name]['fine']:.3f}"
+        for name in ("train", "test")
+    )
