@@ -96,6 +96,12 @@ def test_the_two_latest_and_the_best_are_kept(tmp_path: Path) -> None:
     assert steps_in(tmp_path) == [5, 4, 2]
 
 
+def test_what_killed_saves_left_behind_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".step-00000003.safetensors.writing").write_bytes(b"half of")
+    path = save(tmp_path, 7, small(7))
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_a_broken_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path) -> None:
     for step in (1, 2):
         save(tmp_path, step, small(step))

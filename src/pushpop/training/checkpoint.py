@@ -72,6 +72,9 @@ def save(folder: Path, step: int, checkpoint: Checkpoint, best: int | None = Non
         if other < step and other not in kept:
             with suppress(OSError):
                 file_of(folder, other).unlink()
+    for left_behind in folder.glob(".step-*.writing"):  # by saves that were killed
+        with suppress(OSError):
+            left_behind.unlink()
     return path
 
 
