@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test lint bench figures clean
+.PHONY: help setup demo test lint bench soak figures clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -36,6 +36,9 @@ bench: $(READY)  ## measure speed and memory, about half an hour; writes results
 	$(BIN)/python benchmarks/evaluation_speed.py
 	$(BIN)/python benchmarks/task_sampling.py
 	$(BIN)/python benchmarks/memory_scaling.py
+
+soak: $(READY)  ## a million streamed steps, 200 kills in mid-save; writes results/*.json
+	$(BIN)/python benchmarks/checkpoint_kills.py
 	$(BIN)/python benchmarks/streaming.py
 
 figures: $(READY)  ## draw the figures of the docs again
