@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from pushpop.layers.precision import check_like
 from pushpop.memory import MEMORIES, MemoryState
 
 
@@ -144,16 +145,7 @@ class MemoryAttention(nn.Module):
             raise ValueError(
                 f"the input must be {wanted} with E = {self.embed_dim}; got {list(x.shape)}"
             )
-        weight = self.value.weight
-        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise TypeError(
-                f"the input must have the dtype of the parameters, {weight.dtype}; got {x.dtype}"
-            )
-        if x.device != weight.device:
-            raise ValueError(
-                f"the input must be on the device of the parameters, {weight.device}; "
-                f"got {x.device}"
-            )
+        check_like("the input", x, self.value.weight)
 
     def _check_state(self, state: MemoryState | None, batch: int) -> None:
         """What the memory itself would say in terms of its folded batch."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from pushpop.layers.lengths import check_lengths
-from pushpop.layers.precision import outside_autocast
+from pushpop.layers.precision import check_like, outside_autocast
 
 LSTMState = tuple[Tensor, Tensor]
 
@@ -202,7 +202,7 @@ class DeepLSTM(nn.Module):
                 raise ValueError(
                     f"state's {name} must be [L, B, H] = {wanted}; got {list(x_state.shape)}"
                 )
-            _check_like(f"state's {name}", x_state, self.h0)
+            check_like(f"state's {name}", x_state, self.h0)
         return state[0].to(self.h0.dtype), state[1].to(self.h0.dtype)
 
     def _batch_of_one(self, state: LSTMState | None) -> LSTMState | None:
@@ -224,7 +224,7 @@ class DeepLSTM(nn.Module):
             raise ValueError(
                 f"the input must be {wanted} with I = {self.input_size}; got {list(x.shape)}"
             )
-        _check_like("the input", x, self.h0)
+        check_like("the input", x, self.h0)
 
     def extra_repr(self) -> str:
         """The arguments, as `print(module)` shows them."""
@@ -241,15 +241,3 @@ def _pair(state: LSTMState) -> LSTMState:
     ):
         raise TypeError(f"state must be a pair of tensors (h, c); got {type(state).__name__}")
     return state
-
-
-def _check_like(name: str, x: Tensor, parameter: Tensor) -> None:
-    # Under autocast the layers before this one hand over half precision; it is widened again.
-    if x.dtype != parameter.dtype and not torch.is_autocast_enabled(x.device.type):
-        raise TypeError(
-            f"{name} must have the dtype of the parameters, {parameter.dtype}; got {x.dtype}"
-        )
-    if x.device != parameter.device:
-        raise ValueError(
-            f"{name} must be on the device of the parameters, {parameter.device}; got {x.device}"
-        )

@@ -10,3 +10,16 @@ def outside_autocast(x: Tensor) -> AbstractContextManager[object]:
     """Turn autocast off: steps add up over time, and half precision would lose the small ones."""
     kind = x.device.type
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
+
+
+def check_like(name: str, x: Tensor, parameter: Tensor) -> None:
+    """Raise unless x has the dtype and device of a layer's parameters."""
+    # Under autocast the layers before this one hand over half precision; it is widened again.
+    if x.dtype != parameter.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"{name} must have the dtype of the parameters, {parameter.dtype}; got {x.dtype}"
+        )
+    if x.device != parameter.device:
+        raise ValueError(
+            f"{name} must be on the device of the parameters, {parameter.device}; got {x.device}"
+        )
