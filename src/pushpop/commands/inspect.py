@@ -1,0 +1,66 @@
+"""Commands that show things and train nothing."""
+
+from pushpop.errors import InputError
+
+
+def version() -> None:
+    """Print the version of pushpop and of what it computes with."""
+    from importlib.metadata import version as installed
+
+    print(" ".join(f"{name} {installed(name)}" for name in ("pushpop", "torch", "numba", "numpy")))
+
+
+def sample(task: str, count: int = 5, lengths: str = "8-12", seed: int = 0) -> None:
+    """Print random pairs of a task, a line each: source ||| target.
+
+    Args:
+        task: copy, reverse, flip, svo-sov, gender, duplicate, odds-first, brackets, or the path
+            of a grammar file (.itg)
+        count: how many pairs, at least 1
+        lengths: shortest and longest source, as in 8-12, or one length
+        seed: the same seed gives the same pairs
+    """
+    from pushpop.tasks import batch_rng, get_task, parse_lengths
+
+    chosen, bounds = get_task(task), parse_lengths(lengths)
+    if count < 1:
+        raise InputError(f"{count} pairs asked for: expected at least 1")
+    for index in range(count):  # a batch a pair, so that more pairs begin with the same ones
+        for source, target in chosen.sample(batch_rng(seed, "sample", index), 1, bounds):
+            symbols = chosen.vocabulary.decode_source(source)
+            print(*symbols, "|||", *chosen.vocabulary.decode_target(target))
+
+
+def sizes(embedding: int = 64) -> None:
+    """Print the numbers of parameters of the paper's models beside ours.
+
+    Args:
+        embedding: the width of the embeddings; the paper's figures are for 64
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from pushpop.models.sizes import HIDDEN, PAPER, count_parameters, paper_config
+    from pushpop.tasks import get_task
+
+    vocabulary = get_task("copy").vocabulary
+    table = Table(
+        title=f"Parameters with embeddings of {embedding}, memories of 256",
+        caption="paper, core: the recurrent core, without embeddings and initial states;\n"
+        "off: core against paper; start: learned initial states;\n"
+        "total: all of the transducer for the copy task",
+        box=box.SIMPLE_HEAD,
+    )
+    for name in ("model", "hidden", "paper", "core", "off", "start", "total"):
+        table.add_column(name, justify="left" if name == "model" else "right", no_wrap=True)
+    for which, hidden in enumerate(HIDDEN):
+        for model, figures in PAPER.items():
+            size = count_parameters(paper_config(model, hidden, embedding), vocabulary)
+            paper = figures[which]
+            printed = f"{paper:.1e}".replace("e+0", "e")
+            counts = (f"{count:,}" for count in (size.start, size.total))
+            off = f"{size.core / paper - 1:+.1%}"
+            table.add_row(model, str(hidden), printed, f"{size.core:,}", off, *counts)
+        table.add_section()
+    Console().print(table)

@@ -1,0 +1,97 @@
+"""`pushpop train`: the options of a run are the fields of `TrainConfig`, and nothing else."""
+
+import sys
+from typing import Any
+
+from jsonargparse import ArgumentParser
+
+from pushpop.errors import InputError
+
+
+def train(
+    task: str | None = None,
+    run: str | None = None,
+    resume: str | None = None,
+    config: str | None = None,
+    print_config: bool = False,
+    **options: str | None,
+) -> None:
+    """Train a transducer; a run is a directory, and goes on where it was stopped."""
+    import yaml
+
+    from pushpop.training import Diverged, RunDirectory, TrainConfig, read_config_file
+    from pushpop.training import train as run_training
+    from pushpop.training.run import default_directory
+    from pushpop.training.view import Plain, View
+
+    given = {name: text for name, text in options.items() if text is not None}
+    if task is not None:
+        given["task"] = task
+    if resume is not None:
+        others = [*(f"--{name.replace('_', '-')}" for name in given if name != "task")]
+        others += [name for name, value in (("--run", run), ("--config", config)) if value]
+        others += ["TASK"] if task is not None else []
+        if others:
+            raise InputError(f"--resume goes on with a run's own options: leave out {others[0]}")
+        settings, directory = RunDirectory(resume).config(), resume
+    else:
+        wanted = {**(read_config_file(config) if config else {}), **given}
+        if "task" not in wanted and not print_config:
+            raise InputError("no task given: expected pushpop train TASK, as in pushpop train copy")
+        settings = TrainConfig.from_dict(wanted)
+        directory = run or default_directory(settings)
+    if print_config:
+        print(yaml.safe_dump(settings.to_dict(), sort_keys=False), end="")
+        return
+    view: View = Plain()
+    if sys.stdout.isatty():
+        from pushpop.training.live import LiveView
+
+        view = LiveView()
+    try:
+        run_training(settings, directory, view)
+    except Diverged as error:
+        print("pushpop:", error, file=sys.stderr)
+        raise SystemExit(1) from None
+    print(f"run: {directory}")
+
+
+def add_options(command: ArgumentParser) -> None:
+    """An option for every field of `TrainConfig`, which reads the text; and what is about runs."""
+    from dataclasses import fields
+
+    from pushpop.training import TrainConfig
+
+    metavars: dict[Any, str] = {int: "N", float: "X", bool: "true|false"}
+    about_runs = {
+        "--run": "the run's directory; by default runs/TASK-MEMORY-seedN",
+        "--resume": "go on with the unfinished run in this directory",
+        "--config": "a YAML or JSON file of options; the command line goes before it",
+    }
+    for field in fields(TrainConfig):
+        text = field.metadata["help"]
+        if field.name == "task":
+            command.add_argument("task", nargs="?", type=str, help=text)
+            for option, about in about_runs.items():
+                metavar = "FILE" if option == "--config" else "DIR"
+                command.add_argument(option, type=str, help=about, metavar=metavar)
+            command.add_argument(
+                "--print-config", action="store_true", help="print all options as YAML and leave"
+            )
+            continue
+        shown = "none" if field.default is None else str(field.default).lower()
+        option = f"--{field.name.replace('_', '-')}"
+        switch: dict[str, Any] = {"nargs": "?", "const": "true"} if field.type is bool else {}
+        switch["metavar"] = metavars.get(field.type, field.name.rpartition("_")[2].upper())
+        command.add_argument(option, type=str, help=f"{text} (default: {shown})", **switch)
+
+
+def option_names() -> list[str]:
+    """Every option, as it is typed."""
+    from dataclasses import fields
+
+    from pushpop.training import TrainConfig
+
+    names = ["run", "resume", "config", "print-config"]
+    names += [field.name.replace("_", "-") for field in fields(TrainConfig)]
+    return [f"--{name}" for name in names]
