@@ -41,7 +41,7 @@ class RunDirectory:
 
     def config(self) -> TrainConfig:
         """The options that the run was started with."""
-        return TrainConfig.from_dict(self._read(CONFIG), str(self.path / CONFIG))
+        return TrainConfig.from_saved(self._read(CONFIG), str(self.path / CONFIG))
 
     def report(self) -> dict[str, Any] | None:
         """The final report, once the run is finished."""
