@@ -16,6 +16,9 @@ from pushpop.training.recipes import RECIPES, RecipeName
 Optimiser = Literal["rmsprop", "adam"]
 Number = int | float
 
+CHANGEABLE = ("steps", "minutes", "until_solved", "threads")
+"""Options that a run can go on under other values of: they say when it stops, not what it does."""
+
 
 def option(
     default: Any,
@@ -145,6 +148,11 @@ class TrainConfig:
             return cls(**data)
         except InputError as error:
             raise InputError(f"{where}: {error}" if where else str(error)) from None
+
+    def differences(self, other: "TrainConfig") -> dict[str, tuple[Any, Any]]:
+        """The options that have another value in `other`: this one's and the other's."""
+        here, there = self.to_dict(), other.to_dict()
+        return {name: (here[name], there[name]) for name in here if here[name] != there[name]}
 
     def override(self, options: Mapping[str, Any]) -> "TrainConfig":
         """This config with other values for some options."""
