@@ -11,26 +11,41 @@ from typing import Any, Literal, get_args
 from pushpop.errors import InputError, did_you_mean
 from pushpop.models.config import Bias, CellName, Memory, TransducerConfig
 from pushpop.tasks import Lengths, get_task, parse_lengths
+from pushpop.training.recipes import RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
 Number = int | float
 
+CHANGEABLE = ("steps", "minutes", "until_solved", "threads")
+"""Options that a run can go on under other values of: they say when it stops, not what it does."""
+
 
 def option(
-    default: Any, text: str, least: Number | None = None, above: Number | None = None
+    default: Any,
+    text: str,
+    least: Number | None = None,
+    above: Number | None = None,
+    kw_only: bool = False,
 ) -> Any:
     """A field with its help text and, for a number, the bound that it must reach or exceed."""
-    return field(default=default, metadata={"help": text, "least": least, "above": above})
+    metadata = {"help": text, "least": least, "above": above}
+    return field(default=default, metadata=metadata, kw_only=kw_only)
 
 
 @dataclass(frozen=True)
 class TrainConfig:
     """What is trained, on what, how, and when it stops. The defaults are the paper's protocol.
 
-    Text is accepted for every option, as it comes from a command line or a file.
+    Text is accepted for every option, as it comes from a command line or a file. The constructor
+    takes the values as they are; it is `from_dict` that has the recipe fill in what is not given.
     """
 
     task: str = option("copy", "a task's name (pushpop sample --help lists them) or a .itg file")
+    recipe: RecipeName = option(
+        "paper",
+        "values for options that are not given: paper (the defaults) or pushpop",
+        kw_only=True,
+    )
     memory: Memory = option("stack", "stack, queue, deque, or none for a deep LSTM")
     layers: int = option(1, "layers of the deep LSTM; 1 with a memory", least=1)
     cell: CellName = option("lstm", "the controller: lstm, gru or rnn")
@@ -117,12 +132,27 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
-        """The defaults with these options in place; `where` begins the messages of errors."""
+        """These options, the rest from their recipe and then the defaults.
+
+        `where` begins the messages of errors.
+        """
+        given = cls.from_saved(data, where)
+        recipe = RECIPES[given.recipe](given.task, given.memory, given.training_range[1])
+        return cls.from_saved({**recipe, **data}, where) if recipe else given
+
+    @classmethod
+    def from_saved(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
+        """What `to_dict` gave: no recipe. Options that it did not know yet get their defaults."""
         try:
             check_names(data)
             return cls(**data)
         except InputError as error:
             raise InputError(f"{where}: {error}" if where else str(error)) from None
+
+    def differences(self, other: "TrainConfig") -> dict[str, tuple[Any, Any]]:
+        """The options that have another value in `other`: this one's and the other's."""
+        here, there = self.to_dict(), other.to_dict()
+        return {name: (here[name], there[name]) for name in here if here[name] != there[name]}
 
     def override(self, options: Mapping[str, Any]) -> "TrainConfig":
         """This config with other values for some options."""

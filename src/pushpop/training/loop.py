@@ -27,7 +27,7 @@ from pushpop.training.checkpoint import (
     save,
     steps_in,
 )
-from pushpop.training.config import TrainConfig
+from pushpop.training.config import CHANGEABLE, TrainConfig
 from pushpop.training.interrupt import Signals, StopRequested
 from pushpop.training.run import REPORT, RunDirectory, environment
 from pushpop.training.schedule import Progress
@@ -48,8 +48,10 @@ def train(
     """Train a transducer in a run directory and return the final report.
 
     A directory with an unfinished run of the same options is taken up where its latest checkpoint
-    is; with a finished one, its report is returned. Called in the main thread, Ctrl-C and SIGTERM
-    finish the batch, save, and then raise `KeyboardInterrupt` and `SystemExit(143)`.
+    is; with a finished one, its report is returned. Options that only say when to stop may be
+    others than before (`config.CHANGEABLE`), so that a finished run can go on. Called in the main
+    thread, Ctrl-C and SIGTERM finish the batch, save, and then raise `KeyboardInterrupt` and
+    `SystemExit(143)`.
 
     Raises:
         InputError: the directory holds something else, or cannot be written.
@@ -58,6 +60,8 @@ def train(
     run, view = RunDirectory(directory), view or View()
     run.prepare(config)
     with run, Signals() as signals, _threads(config.threads):
+        for change in run.go_on(config):
+            view.message(f"{run.path}: {change}")
         report = run.report()
         if report is not None:
             view.message(f"{run.path}: this run is finished")
@@ -203,7 +207,7 @@ class Session:
         """Save, test on fresh draws, write the model and the report."""
         progress = self.progress
         if self.saved_step != progress.step:
-            self.save()
+            self.save(planned=False)  # a run that goes on must not remember this end
         self.view.message(f"stopped by {reason} after {progress.step} batches; final test")
         report = {
             "stopped_by": reason,
@@ -235,7 +239,8 @@ class Session:
         self.saved_step = progress.step
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        if checkpoint.data["config"] != self.config.to_dict():
+        saved = TrainConfig.from_saved(checkpoint.data["config"], str(self.run.checkpoints))
+        if not saved.differences(self.config).keys() <= set(CHANGEABLE):
             raise InputError(f"{self.run.checkpoints}: a checkpoint of a run with other options")
         parts: dict[str, dict[str, torch.Tensor]] = {"model": {}, "optimiser": {}}
         for key, tensor in checkpoint.tensors.items():
