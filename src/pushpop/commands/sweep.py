@@ -39,14 +39,15 @@ def sweep(
     chosen = load_preset(preset, {"steps": steps} if steps else {})
     runs = select(chosen.runs, only)
     folder = Path(out or f"runs/{chosen.name}")
+    exact = steps > 0
     if dry_run:
-        for job in plan(runs, folder):
+        for job in plan(runs, folder, exact):
             print("finished" if job.finished else "to do   ", f"{job.config.steps:7,}", job.name)
         return
     count = min(workers or os.cpu_count() or 1, len(runs))
     view = LiveSweep(count) if sys.stdout.isatty() else PlainSweep(workers=count)
     with sweep_lock(folder, view) as lock:
-        rows = do_all(plan(runs, folder), LocalWorkers(count, lock), view)
+        rows = do_all(plan(runs, folder, exact), LocalWorkers(count, lock), view)
     failed = [row for row in rows if row.state == "failed"]
     print(f"{len(rows) - len(failed)} of {len(rows)} runs finished, in {folder}")
     if failed:

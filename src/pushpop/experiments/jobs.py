@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from pushpop.errors import InputError
 from pushpop.experiments.presets import PlannedRun, identity
-from pushpop.experiments.records import find_runs, is_over
+from pushpop.experiments.records import find_runs
 from pushpop.training import Diverged, RunDirectory, TrainConfig, train
+from pushpop.training.run import is_the_end
 from pushpop.training.view import Plain
 
 LOGS = "logs"
@@ -32,7 +33,7 @@ class Job:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Job":
         """Undo `to_dict`."""
-        config = TrainConfig.from_dict(data["config"])
+        config = TrainConfig.from_saved(data["config"])
         return cls(data["name"], Path(data["directory"]), Path(data["log"]), config)
 
 
@@ -45,10 +46,10 @@ class Outcome:
     error: str = ""
 
 
-def plan(runs: tuple[PlannedRun, ...], out: Path) -> list[Job]:
+def plan(runs: tuple[PlannedRun, ...], out: Path, exact: bool = False) -> list[Job]:
     """A job for every run; one that `out` holds already, under whatever name, is gone on with.
 
-    A run is never made shorter than it was planned before.
+    A run is not made shorter than it was planned before; `exact`: not shorter than it is by now.
     """
     known: dict[str, Path] = {}
     taken = set()
@@ -65,9 +66,10 @@ def plan(runs: tuple[PlannedRun, ...], out: Path) -> list[Job]:
                 name, number = f"{run.name}-{number}", number + 1
         else:
             name, before = path.name, RunDirectory(path)
-            config = replace(config, steps=max(config.steps, before.config().steps))
+            least = before.batches_done() if exact else before.config().steps
+            config = replace(config, steps=max(config.steps, least))
             report = before.report()
-            finished = report is not None and is_over(report, config)
+            finished = report is not None and is_the_end(report, config)
         taken.add(name)
         jobs.append(Job(name, out / name, out / LOGS / f"{name}.log", config, finished))
     return jobs

@@ -19,10 +19,9 @@ from typing import Any
 from pushpop.errors import InputError, did_you_mean
 from pushpop.experiments.paper import model_of, model_options
 from pushpop.training import TrainConfig
+from pushpop.training.config import CHANGEABLE
 
 KEYS = ("name", "description", "base", "rows", "grid")
-STOPS = ("steps", "minutes", "until_solved", "threads")
-"""Options that do not make another run: they say how long one goes on, and on how many threads."""
 SHORT_NAMES = {"learning_rate": "lr", "memory_width": "width"}
 
 
@@ -118,7 +117,7 @@ def run_name(config: TrainConfig, axes: list[str]) -> str:
     parts = [Path(config.task).stem, model_of(config)]
     options = config.to_dict()
     for axis in axes:
-        if axis in ("task", "model", "memory", "layers", *STOPS):
+        if axis in ("task", "model", "memory", "layers", *CHANGEABLE):
             continue
         value = options[axis]
         if isinstance(value, float):
@@ -137,7 +136,7 @@ def same_run(one: TrainConfig, other: TrainConfig) -> bool:
 
 def identity(config: TrainConfig) -> str:
     """A text that is the same for the same run, however long it goes on."""
-    return json.dumps({k: v for k, v in config.to_dict().items() if k not in STOPS})
+    return json.dumps({k: v for k, v in config.to_dict().items() if k not in CHANGEABLE})
 
 
 def select(runs: tuple[PlannedRun, ...], only: str) -> tuple[PlannedRun, ...]:

@@ -36,24 +36,9 @@ class RunRecord:
     @property
     def step(self) -> int:
         """The batch that it has reached, as far as reported."""
-        if self.finished and self.report is not None:
+        if self.report is not None:
             return int(self.report["step"])
         return int(self.metrics[-1]["step"]) if self.metrics else 0
-
-    @property
-    def finished(self) -> bool:
-        """Whether it reached the end that its options set."""
-        return self.report is not None and is_over(self.report, self.config)
-
-
-def is_over(report: dict[str, Any], config: TrainConfig) -> bool:
-    """Whether a run that ended so has nothing left to do under these options."""
-    reason = report.get("stopped_by")
-    if reason == "solved" and config.until_solved:
-        return True
-    if reason == "time" and config.minutes and report["seconds"] >= 60 * config.minutes:
-        return True
-    return int(report["step"]) >= config.steps
 
 
 def read_run(path: Path) -> RunRecord:
