@@ -15,6 +15,7 @@ from pushpop.training.recipes import RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
+Device = Literal["cpu", "cuda"]
 Number = int | float
 
 CHANGEABLE = ("steps", "minutes", "until_solved", "threads")
@@ -89,6 +90,7 @@ class TrainConfig:
         1000, "sequences of each test, train and test lengths", least=1
     )
     checkpoint_every: int = option(500, "batches from one checkpoint to the next", least=1)
+    device: Device = option("cpu", "cpu, or cuda for a GPU")
     threads: int = option(1, "threads that torch computes with", least=1)
 
     def __post_init__(self) -> None:
