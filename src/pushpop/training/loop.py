@@ -16,6 +16,7 @@ from pushpop.errors import InputError
 from pushpop.evaluation import evaluate
 from pushpop.models import Transducer
 from pushpop.tasks import batch_rng
+from pushpop.training.board import Board
 from pushpop.training.checkpoint import load_latest, pack, save, steps_in, unpack
 from pushpop.training.config import TrainConfig
 from pushpop.training.interrupt import Signals, StopRequested
@@ -59,6 +60,13 @@ def lead(
 ) -> dict[str, Any]:
     """Run the loop, and see to it that those who follow leave when this process does."""
     with dismissing(group) as farewell:
+        if config.batch_size < group.size:
+            raise InputError(
+                f"batch_size is {config.batch_size} with {group.size} processes, expected "
+                f"{group.size} or more"
+            )
+        if config.tensorboard:
+            view = Board(run.path / "tensorboard", view)
         run.prepare(config, group.size)
         with run:
             for change in run.go_on(config):
@@ -105,11 +113,6 @@ class Session:
     def __init__(
         self, config: TrainConfig, run: RunDirectory, view: View, signals: Signals, group: Group
     ) -> None:
-        if config.batch_size < group.size:
-            raise InputError(
-                f"batch_size is {config.batch_size} with {group.size} processes, expected "
-                f"{group.size} or more"
-            )
         self.config, self.run, self.view, self.signals = config, run, view, signals
         self.group, self.trainer = group, Trainer(config, group)
         start = self.progress.lengths(config)
