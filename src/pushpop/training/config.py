@@ -15,9 +15,10 @@ from pushpop.training.recipes import RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
+Device = Literal["cpu", "cuda"]
 Number = int | float
 
-CHANGEABLE = ("steps", "minutes", "until_solved", "threads")
+CHANGEABLE = ("steps", "minutes", "until_solved", "threads", "tensorboard")
 """Options that a run can go on under other values of: they say when it stops, not what it does."""
 
 
@@ -89,7 +90,9 @@ class TrainConfig:
         1000, "sequences of each test, train and test lengths", least=1
     )
     checkpoint_every: int = option(500, "batches from one checkpoint to the next", least=1)
+    device: Device = option("cpu", "cpu, or cuda for a GPU")
     threads: int = option(1, "threads that torch computes with", least=1)
+    tensorboard: bool = option(False, "write curves for TensorBoard into RUN/tensorboard")
 
     def __post_init__(self) -> None:
         for each in fields(self):
