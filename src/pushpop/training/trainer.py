@@ -1,19 +1,22 @@
 """A model in training: batch after batch, and what a checkpoint of it holds.
 
-Batch n is a function of the seed, n and the lengths allowed (`draw_batch`), and nothing else is
-random once the weights are drawn; so weights, optimiser and `Progress` are all that it takes to go
-on. Processes that train together have a trainer each, with the same state after every batch.
+Batch n is a function of the seed, n and the lengths allowed (`draw_batch`), its noise one of the
+seed and n, and nothing else is random once the weights are drawn; so weights, optimiser and
+`Progress` are all that it takes to go on. Processes that train together have a trainer each, with
+the same state after every batch.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from math import isfinite
 
 import torch
 from torch import nn
 
 from pushpop.errors import InputError
+from pushpop.layers import MemoryRNN
 from pushpop.models import Transducer
-from pushpop.tasks import Batch, get_task
+from pushpop.tasks import Batch, batch_rng, get_task
 from pushpop.tasks import batches as batches_of
 from pushpop.training.checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
 from pushpop.training.config import CHANGEABLE, TrainConfig
@@ -51,7 +54,8 @@ class Trainer:
         if batch is None:
             nll, symbols = torch.zeros(()), 0
         else:
-            nll, symbols = self.model.likelihood(batch.to(self.device))
+            with self._noise():
+                nll, symbols = self.model.likelihood(batch.to(self.device))
         value, symbols = self.group.add(float(nll.detach()), symbols)
         if not isfinite(value):
             raise Diverged(f"batch {progress.step + 1}: the loss is {value}")
@@ -91,6 +95,25 @@ class Trainer:
         self.model.load_state_dict(parts["model"])
         restore_optimiser(self.optimiser, parts["optimiser"], self.progress.rate)
         self.batches = self._batches()
+
+    @contextmanager
+    def _noise(self) -> Iterator[None]:
+        """Noise on the gates, once it is time: a function of seed, batch and process."""
+        amount = self.config.gate_noise if self.progress.steady else 0.0
+        if not amount:
+            yield
+            return
+        layers = [part for part in self.model.modules() if isinstance(part, MemoryRNN)]
+        drawn = batch_rng(self.config.seed, f"noise-{self.group.rank}", self.progress.step)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(drawn.integers(2**63)))
+            for layer in layers:
+                layer.gate_noise = amount
+            try:
+                yield
+            finally:
+                for layer in layers:
+                    layer.gate_noise = 0.0
 
     def _batches(self) -> Iterator[Batch]:
         """The batches from the next one on, with the lengths that it is time for."""
