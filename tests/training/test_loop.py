@@ -74,7 +74,7 @@ def test_training_is_the_papers_protocol_word_by_word(tmp_path: Path) -> None:
     task = get_task("copy")
     torch.manual_seed(config.seed)
     model = Transducer(config.model, task.vocabulary)
-    optimiser = torch.optim.RMSprop(model.parameters(), lr=1e-3, alpha=0.99, eps=1e-8)
+    optimiser = torch.optim.RMSprop(model.parameters(), lr=1e-3, alpha=0.9, eps=1e-8)
     total, count = 0.0, 0
     for index in range(7):
         batch = draw_batch(task, seed=0, stream="train", index=index, batch_size=2, lengths=(2, 6))

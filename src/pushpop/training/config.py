@@ -64,7 +64,7 @@ class TrainConfig:
     batch_size: int = option(10, "sequences in a batch", least=1)
     optimiser: Optimiser = option("rmsprop", "rmsprop or adam")
     learning_rate: float = option(1e-3, "step size of the optimiser", above=0)
-    rmsprop_alpha: float = option(0.99, "memory of RMSProp's mean square", least=0)
+    rmsprop_alpha: float = option(0.9, "memory of RMSProp's mean square", least=0)
     epsilon: float = option(1e-8, "what the optimiser adds to its denominator", above=0)
     clip: float = option(
         1.0, "every gradient element is held to plus or minus this; 0: no clipping", 0
