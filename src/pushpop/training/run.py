@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from pushpop.errors import InputError
-from pushpop.training.checkpoint import steps_in, write_file
+from pushpop.files import write_file
+from pushpop.training.checkpoint import steps_in
 from pushpop.training.config import CHANGEABLE, TrainConfig
 
 CONFIG, ENVIRONMENT, METRICS, REPORT = (
