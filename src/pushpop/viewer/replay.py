@@ -55,8 +55,7 @@ class Replay:
             s = POP[end](s, self._number(amount))
             if end == "bottom":
                 self.bottom += float((before.double() - s.double()).sum())
-        after = zip(self.cells, self.strengths[0].tolist(), s[0].tolist(), strict=True)
-        changed = [(cell, now) for cell, was, now in after if now != was]
+        changed = self._where(s, s != self.strengths)
         for end, amount in zip(PUSH_ENDS[self.kind], push, strict=True):
             parts = [s, self._number(amount)[None]]
             s = torch.cat(parts if end == "top" else parts[::-1], dim=1)
@@ -65,16 +64,19 @@ class Replay:
             self.pushed += 1
             if end == "bottom":
                 self.bottom -= float(parts[1])
-        reads = tuple(self._shares(WEIGHTS[end](s)) for end in READ_ENDS[self.kind])
-        live = s[0] > 0
-        self.cells = [cell for cell, lives in zip(self.cells, live.tolist(), strict=True) if lives]
-        self.strengths = s[:, live]
+        weights = (WEIGHTS[end](s) for end in READ_ENDS[self.kind])
+        reads = tuple(tuple(self._where(w, w > 0)) for w in weights)
+        self.strengths = s
+        if not bool((s > 0).all()):
+            live = (s[0] > 0).nonzero()[:, 0].tolist()
+            self.cells, self.strengths = [self.cells[row] for row in live], s[:, live]
         top = self.bottom + float(self.strengths.double().sum())
         return Moment(tuple(changed), reads, self.bottom, top)
 
     def _number(self, amount: float) -> Tensor:
         return torch.tensor([amount], dtype=self.dtype)
 
-    def _shares(self, weights: Tensor) -> Shares:
-        found = zip(self.cells, weights[0].tolist(), strict=True)
-        return tuple((cell, weight) for cell, weight in found if weight > 0)
+    def _where(self, numbers: Tensor, chosen: Tensor) -> list[tuple[int, float]]:
+        rows = chosen[0].nonzero()[:, 0]
+        found = zip(rows.tolist(), numbers[0, rows].tolist(), strict=True)
+        return [(self.cells[row], number) for row, number in found]
