@@ -38,9 +38,7 @@ def dense(told: Trace) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("body", MEMORIES)
 @pytest.mark.parametrize("text", SOURCES, ids=["empty", "one", "three", "long"])
-def test_strengths_and_reads_equal_the_references(
-    body: str, text: str, dtype: torch.dtype
-) -> None:
+def test_strengths_and_reads_equal_the_references(body: str, text: str, dtype: torch.dtype) -> None:
     told = trace(lively_model(body).to(dtype), example(text))
     kind, n_steps, n_cells = told.memory, len(told.steps), len(told.cells)
     ends = n_cells // n_steps
@@ -63,7 +61,7 @@ def test_strengths_and_reads_are_those_the_model_had(body: str) -> None:
     model = lively_model(body)
     told = trace(model, example("a b c c b a b"))
     strengths, weights = dense(told)
-    ids = [0, *(model.vocabulary.encode_source("a b c c b a b".split()) + 2).tolist(), 1]
+    ids = [0, *(model.vocabulary.encode_source(told.source) + 2).tolist(), 1]
     values, state = [], None
     assert isinstance(model.body, MemoryRNN)
     for t, input_id in enumerate(ids):

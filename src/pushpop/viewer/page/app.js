@@ -3,7 +3,7 @@
 class Workbench {
   constructor() {
     this.player = new Player();
-    this.target = null; // of the source that was generated last, as long as it is not edited
+    this.generated = null; // the pair that was generated last, as long as it is not edited
     this.asked = 0;
     this.build();
   }
@@ -22,8 +22,8 @@ class Workbench {
     const field = (label, input, kind = "") =>
       make("label", { class: `field ${kind}` }, make("span", { text: label }), input);
     this.form = make("form", { class: "workbench" },
-      make("div", { class: "line" }, field("Model", this.model), field("Compare with", this.other)),
-      make("div", { class: "line" }, field("Task", this.task), field("Length", this.length, "short"),
+      make("div", { class: "line" }, field("Model", this.model), field("Compare with", this.other),
+        field("Task", this.task), field("Length", this.length, "short"),
         field("Seed", this.seed, "short"),
         make("button", { type: "button", id: "generate", text: "Generate",
           onclick: () => this.generate() })),
@@ -34,7 +34,7 @@ class Workbench {
       event.preventDefault();
       this.run();
     });
-    this.input.addEventListener("input", () => { this.target = null; });
+    this.input.addEventListener("input", () => { this.generated = null; });
     this.input.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey) {
         event.preventDefault();
@@ -88,16 +88,19 @@ class Workbench {
     const pair = await this.ask("api/generate", wanted);
     if (!pair) return;
     this.input.value = pair.source.join(" ");
-    this.target = pair.target;
+    this.generated = { ...pair, task: wanted.task };
     await this.run();
   }
 
   async run() {
     const mine = (this.asked += 1);
     const names = [...new Set([this.model.value, this.other.value].filter(Boolean))];
-    const target = this.target;
+    const { generated } = this;
     const found = [];
     for (const model of names) {
+      const { task } = this.models.find(({ name }) => name === model);
+      // A model of another task is not wrong to give another answer.
+      const target = generated && (!task || task === generated.task) ? generated.target : null;
       const trace = await this.ask("api/trace", { model, input: this.input.value, target });
       if (mine !== this.asked) return; // the visitor has asked for something else meanwhile
       if (!trace) return;
@@ -188,8 +191,8 @@ function startTraces(main, traces) {
     player.goTo(Math.max(0, writing));
     const block = make("article", {}, player.root);
     if (trace.text) block.prepend(make("p", { class: "about", text: trace.text }));
+    if (trace.title || traces.length === 1) player.panels[0].title.remove();
     if (trace.title) {
-      player.panels[0].title.remove();
       block.prepend(make("h2", { text: trace.title }));
     }
     main.append(block);

@@ -45,12 +45,11 @@ class Panel {
     this.tip = make("div", { class: "tip", role: "tooltip", hidden: "" });
     const zoom = (text, label, act) =>
       make("button", { type: "button", class: "small", text, "aria-label": label, onclick: act });
-    this.zoomBar = make("div", { class: "zoom" },
-      make("span", { class: "legend" }),
+    this.legend = make("span", { class: "legend" });
+    this.zoomBar = make("div", { class: "zoom" }, this.legend, make("span", { class: "buttons" },
       zoom("−", "narrower columns", () => this.setZoom(this.view.column / 1.5)),
       zoom("+", "wider columns", () => this.setZoom(Math.max(this.view.column * 1.5, 6))),
-      zoom("fit", "fit the whole trace", () => this.setZoom(this.view.fit)));
-    this.legend = this.zoomBar.firstChild;
+      zoom("fit", "fit the whole trace", () => this.setZoom(this.view.fit))));
     this.now = make("div", { class: "now" });
     this.table = make("details", { class: "numbers", ontoggle: () => this.fillTable() },
       make("summary", { text: "The numbers as a table" }), make("div", { class: "table" }));
@@ -137,7 +136,8 @@ class Panel {
 
   setZoom(column) {
     const middle = (this.step + 0.5) * column - this.view.width / 2;
-    this.zoom = Math.min(52, Math.max(column, Math.min(this.view.fit, 52), 0.5));
+    const widest = widestColumn(this.view.steps);
+    this.zoom = Math.min(widest, Math.max(column, Math.min(this.view.fit, widest)));
     this.resize();
     this.scroller.scrollLeft = middle;
   }
@@ -322,11 +322,25 @@ class Panel {
     } else cells.forEach(add);
     const text = cells.length ? "Memory after the step, top first" : "The memory is empty";
     const box = make("div", { class: "memory" }, make("h3", { text }), list);
+    ends.forEach((end, which) => {
+      const name = ends.length > 1 ? `read at the ${end}` : "read";
+      box.append(make("p", { class: "sum" }, `${name} = `,
+        make("code", { text: this.sum(step.reads[which]) })));
+    });
     if (hidden) {
       const kinds = plural(hidden, "cell", "cells");
       box.append(make("p", { class: "faint", text: `and ${kinds} thinner than 0.005` }));
     }
     return box;
+  }
+
+  // A read as the sum that it is: "0.90 v3 + 0.10 v1".
+  sum(read) {
+    const parts = read.filter(([, weight]) => weight >= 0.005).sort((a, b) => b[1] - a[1]);
+    const shown = parts.slice(0, 2 * NEAR)
+      .map(([cell, weight]) => `${decimals(weight)} ${this.trace.cells[cell].symbol}`);
+    if (parts.length > shown.length) shown.push("…");
+    return shown.join(" + ") || "0";
   }
 
   fillTable() {
@@ -339,13 +353,11 @@ class Panel {
     }), ...READ_ENDS[trace.memory].map((end) => `read at the ${end}`), "writes", "p"];
     const body = make("tbody");
     trace.steps.slice(0, ROWS).forEach((step, t) => {
-      const read = (one) => one.filter(([, w]) => w >= 0.005)
-        .map(([cell, w]) => `${decimals(w)} ${trace.cells[cell].symbol}`).join(" + ");
       const gates = ends.flatMap((_, k) => [decimals(step.push[k], 3), decimals(step.pop[k], 3)]);
       const out = step.output
         ? [step.output.symbol + (step.output.right === false ? " ✗" : ""),
           percent(step.output.probability)] : ["", ""];
-      const row = [String(t + 1), step.symbol, ...gates, ...step.reads.map(read), ...out];
+      const row = [String(t + 1), step.symbol, ...gates, ...step.reads.map((read) => this.sum(read)), ...out];
       body.append(make("tr", {}, ...row.map((text) => make("td", { text }))));
     });
     const head = make("tr", {}, ...heads.map((text) => make("th", { scope: "col", text })));

@@ -1,6 +1,7 @@
 // The interval picture on a canvas: symbols along the top, bands below, gates at the foot.
 
 const FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+const SPACIOUS = 84; // pixels of a column that has room for numbers
 
 // Colours as the style sheet has them, so that light and dark are chosen in one place.
 function readTheme(element) {
@@ -27,13 +28,14 @@ function measure(trace, layout, width, zoom, context) {
   const room = width - gutter - 8;
   const fit = room / steps;
   const readable = fit >= 15 || steps > 120;
-  const column = Math.min(52, Math.max(zoom ? zoom : readable ? fit : 22, Math.min(fit, 52)));
+  const widest = widestColumn(steps);
+  const column = Math.min(widest, Math.max(zoom || (readable ? fit : 22), Math.min(fit, widest)));
   context.font = `12px ${FONT}`;
   const shown = trace.steps.flatMap((s) => [s.symbol, s.output ? s.output.symbol : ""]);
-  const widest = Math.max(...shown.map((symbol) => context.measureText(symbol).width), 8);
+  const longest = Math.max(...shown.map((symbol) => context.measureText(symbol).width), 8);
   const text = column >= 14;
-  const turned = text && widest + 6 > column;
-  const token = !text ? 12 : turned ? Math.min(widest, 92) + 12 : 22;
+  const turned = text && longest + 6 > column;
+  const token = !text ? 12 : turned ? Math.min(longest, 92) + 12 : 22;
   const hasOutput = trace.steps.some((step) => step.output);
   const rows = { input: { top: 6, height: token } };
   let y = 6 + token + 4;
@@ -44,7 +46,7 @@ function measure(trace, layout, width, zoom, context) {
   }
   const range = layout.high - layout.low;
   const tallest = width < 600 ? 300 : 400;
-  const unit = Math.min(44, tallest / Math.max(range, 1));
+  const unit = Math.min(widest * 0.85, tallest / Math.max(range, 1));
   const hasMemory = trace.memory !== "none";
   rows.memory = { top: y + 12, height: hasMemory ? range * unit : 0 };
   y = rows.memory.top + rows.memory.height + (hasMemory ? 14 : 0);
@@ -57,6 +59,11 @@ function measure(trace, layout, width, zoom, context) {
     gutter, column, fit, text, turned, rows, unit, width, height: y + 2, steps,
     total: gutter + column * steps + 8, x: 0,
   };
+}
+
+// Few steps may be drawn large.
+function widestColumn(steps) {
+  return Math.max(52, Math.min(130, 1000 / steps));
 }
 
 // What is drawn in the rows of gates: indices into a step's push and pop.
@@ -81,7 +88,8 @@ function drawPicture(context, trace, layout, view, theme) {
   if (trace.memory !== "none") {
     drawBands(context, trace, layout, view, theme, first, last);
     drawWindows(context, trace, layout, view, theme, first, last);
-    drawNames(context, trace, layout, view, theme, first, last);
+    if (view.column >= SPACIOUS) drawStrengths(context, trace, layout, view, theme);
+    else drawNames(context, trace, layout, view, theme, first, last);
     drawGates(context, trace, view, theme, first, last);
   }
   drawSymbols(context, trace, view, theme, first, last);
@@ -143,6 +151,24 @@ function drawWindows(context, trace, layout, view, theme, first, last) {
       context.globalAlpha = 1;
     }
   });
+}
+
+// Every cell's symbol and strength at every step, where there is room for it.
+function drawStrengths(context, trace, layout, view, theme) {
+  context.textBaseline = "middle";
+  context.textAlign = "center";
+  for (const span of layout.spans) {
+    const height = (span.hi - span.lo) * view.unit;
+    if (height < 11) continue;
+    context.font = `${Math.min(13, height)}px ${FONT}`;
+    for (let t = span.from; t < span.until; t += 1) {
+      const seen = layout.windows[t].some((w) => w.parts.some((p) => p.cell === span.cell &&
+        p.hi - p.lo > (span.hi - span.lo) / 2));
+      context.fillStyle = theme.dark && seen ? "#14151a" : theme.ink;
+      context.fillText(`${trace.cells[span.cell].symbol} ${span.strength.toFixed(2)}`,
+        xOf(view, t + 0.5), yOf(view, layout, (span.lo + span.hi) / 2) + 0.5);
+    }
+  }
 }
 
 // A band's symbol, where the band begins and where it is thick enough.

@@ -1,6 +1,21 @@
 // Steps through one or more panels at the same time, by buttons, slider, keys and by itself.
 
 const PACE = 350; // milliseconds a step while playing
+const ICONS = {
+  first: "M4 4h2v12H4zM16 4v12L7 10z", back: "M15 4v12L5 10z", play: "M5 3v14l12-7z",
+  pause: "M5 4h4v12H5zM11 4h4v12h-4z", next: "M5 4l10 6-10 6z", last: "M14 4h2v12h-2zM4 4l9 6-9 6z",
+};
+
+function icon(name) {
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  const path = document.createElementNS(space, "path");
+  path.setAttribute("d", ICONS[name]);
+  svg.setAttribute("viewBox", "0 0 20 20");
+  svg.setAttribute("aria-hidden", "true");
+  svg.append(path);
+  return svg;
+}
 
 class Player {
   constructor(panels = []) {
@@ -11,19 +26,19 @@ class Player {
   }
 
   build() {
-    const button = (text, label, act) => make("button",
-      { type: "button", text, "aria-label": label, title: label, onclick: act });
-    this.playButton = button("▶", "play", () => this.toggle());
+    const button = (name, label, act) => make("button",
+      { type: "button", "aria-label": label, title: label, onclick: act }, icon(name));
+    this.playButton = button("play", "play", () => this.toggle());
     this.slider = make("input", { type: "range", min: "0", step: "1", "aria-label": "step" });
     this.slider.addEventListener("input", () => this.goTo(Number(this.slider.value)));
     this.count = make("output", { class: "count" });
     this.spoken = make("p", { class: "spoken", "aria-live": "polite" });
     this.bar = make("div", { class: "player", role: "group", "aria-label": "step through time" },
-      button("⏮", "first step", () => this.goTo(0)),
-      button("◀", "step back", () => this.goTo(this.step - 1)),
+      button("first", "first step", () => this.goTo(0)),
+      button("back", "step back", () => this.goTo(this.step - 1)),
       this.playButton,
-      button("▶|", "step on", () => this.goTo(this.step + 1)),
-      button("⏭", "last step", () => this.goTo(this.last)),
+      button("next", "step on", () => this.goTo(this.step + 1)),
+      button("last", "last step", () => this.goTo(this.last)),
       this.slider, this.count,
       make("span", { class: "keys", text: "← → Home End, space plays" }));
     this.screens = make("div", { class: "screens" });
@@ -64,8 +79,7 @@ class Player {
       return;
     }
     if (this.step >= this.last) this.goTo(0);
-    this.playButton.textContent = "⏸";
-    this.playButton.setAttribute("aria-label", "pause");
+    this.showPlay("pause");
     this.timer = setInterval(() => {
       if (this.step >= this.last) this.stop();
       else this.goTo(this.step + 1);
@@ -75,9 +89,14 @@ class Player {
   stop() {
     clearInterval(this.timer);
     this.timer = null;
-    this.playButton.textContent = "▶";
-    this.playButton.setAttribute("aria-label", "play");
+    this.showPlay("play");
     this.goTo(this.step);
+  }
+
+  showPlay(name) {
+    this.playButton.replaceChildren(icon(name));
+    this.playButton.setAttribute("aria-label", name);
+    this.playButton.title = name;
   }
 
   // Returns whether the key was ours.
