@@ -128,7 +128,7 @@ function drawWindows(context, trace, layout, view, theme, first, last) {
     }
   }
   // The outline of what the reads see: a line along the inner edge, and one along the memory's end.
-  context.lineWidth = view.column > 8 ? 1.5 : 1;
+  context.lineWidth = view.column > 8 && view.unit > 14 ? 1.5 : 0.75;
   context.strokeStyle = theme.ink;
   READ_ENDS[trace.memory].forEach((_, which) => {
     for (const side of ["lo", "hi"]) {
@@ -217,44 +217,34 @@ function drawSymbols(context, trace, view, theme, first, last) {
 function drawSymbol(context, symbol, hue, t, row, view, theme, right) {
   const x = xOf(view, t);
   const inset = view.column > 6 ? 1.5 : 0;
-  context.fillStyle = colourOf(hue, true, theme.dark);
-  if (hue === null) context.fillStyle = theme.line;
+  const wrong = right === false;
+  context.fillStyle = wrong ? theme.paper
+    : hue === null ? theme.line : colourOf(hue, true, theme.dark);
   context.beginPath();
   context.roundRect(x + inset, row.top, Math.max(view.column - 2 * inset, 1), row.height,
     view.column > 10 ? 4 : 0);
   context.fill();
-  if (right === false) {
-    context.strokeStyle = theme.wrong;
-    context.lineWidth = view.column > 10 ? 2.5 : 1;
-    context.stroke();
-    if (view.column <= 10) {
-      context.fillStyle = theme.wrong;
-      context.fillRect(x, row.top, Math.max(view.column, 1), row.height);
-    }
+  if (wrong) {
+    context.strokeStyle = context.fillStyle = theme.wrong;
+    context.lineWidth = 1.5;
+    if (view.column > 10) context.stroke();
+    else context.fillRect(x, row.top + row.height / 3, Math.max(view.column, 1), row.height / 3);
   }
   if (!view.text) return;
-  context.fillStyle = hue === null ? theme.ink : "#14151a";
+  context.fillStyle = wrong ? theme.wrong : hue === null ? theme.ink : "#14151a";
   context.font = `12px ${FONT}`;
   context.textBaseline = "middle";
-  if (view.turned) {
-    context.save();
-    context.translate(x + view.column / 2, row.top + row.height - 5);
-    context.rotate(-Math.PI / 2);
-    context.textAlign = "left";
-    context.fillText(symbol, 0, 0.5, row.height - 8);
-    context.restore();
-  } else {
-    context.textAlign = "center";
-    context.fillText(symbol, x + view.column / 2, row.top + row.height / 2 + 0.5);
+  context.save();
+  context.translate(x + view.column / 2, row.top + row.height / 2);
+  if (view.turned) context.rotate(-Math.PI / 2);
+  const room = (view.turned ? row.height : view.column) - 6;
+  context.textAlign = "center";
+  context.fillText(symbol, 0, 0.5, room);
+  if (wrong) {
+    const half = Math.min(room, context.measureText(symbol).width) / 2 + 2;
+    context.fillRect(-half, -0.5, 2 * half, 1.5);
   }
-  if (right === false && view.column > 10) {
-    context.strokeStyle = theme.wrong;
-    context.lineWidth = 1.5;
-    context.beginPath();
-    context.moveTo(x + 4, row.top + 4);
-    context.lineTo(x + view.column - 4, row.top + row.height - 4);
-    context.stroke();
-  }
+  context.restore();
 }
 
 function drawGates(context, trace, view, theme, first, last) {
