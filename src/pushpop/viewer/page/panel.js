@@ -303,14 +303,14 @@ class Panel {
       if (hue !== null) bar.style.background = colourOf(hue, true, this.theme.dark);
       const reads = ends.flatMap((end, which) => {
         const weight = weights[which].get(span.cell);
-        const name = ends.length > 1 ? `${end} ` : "";
-        return weight >= 0.005 ? [`${name}${decimals(weight)}`] : [];
+        const name = ends.length > 1 ? end : "read";
+        return weight >= 0.005 ? [make("span", { text: `${name} ${decimals(weight)}` })] : [];
       });
       const row = make("li", { class: reads.length ? "seen" : "" },
         make("code", { text: this.trace.cells[span.cell].symbol }),
         make("span", { class: "track" }, bar),
         make("span", { class: "number", text: decimals(span.strength) }),
-        make("span", { class: "read", text: reads.length ? `read ${reads.join(", ")}` : "" }));
+        make("span", { class: "read" }, ...reads));
       row.addEventListener("pointerenter", () => { this.chosen = span.cell; this.mark(); });
       row.addEventListener("pointerleave", () => { this.chosen = null; this.mark(); });
       list.append(row);
@@ -320,7 +320,9 @@ class Panel {
       list.append(make("li", { class: "more", text: `… ${cells.length - 2 * NEAR} more …` }));
       cells.slice(-NEAR).forEach(add);
     } else cells.forEach(add);
-    const text = cells.length ? "Memory after the step, top first" : "The memory is empty";
+    const what = ends.length > 1 ? "Memory after the step, top first, and what is read of it"
+      : "Memory after the step, top first";
+    const text = cells.length ? what : "The memory is empty";
     const box = make("div", { class: "memory" }, make("h3", { text }), list);
     ends.forEach((end, which) => {
       const name = ends.length > 1 ? `read at the ${end}` : "read";

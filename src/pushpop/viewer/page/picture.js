@@ -23,7 +23,7 @@ function colourOf(hue, bright, dark) {
 
 // Sizes that follow from the width, the number of steps and the zoom.
 function measure(trace, layout, width, zoom, context) {
-  const gutter = width < 600 ? 36 : 56;
+  const gutter = trace.memory === "deque" ? 52 : 40;
   const steps = trace.steps.length;
   const room = width - gutter - 8;
   const fit = room / steps;
@@ -293,12 +293,9 @@ function drawGutter(context, trace, layout, view, theme) {
   }
   if (range > 0) context.fillRect(view.gutter - 1, memory.top, 1, memory.height);
   for (const row of gates) {
-    const short = view.gutter < 50;
-    const place = row.name && !short ? `${row.name} ` : "";
-    label(short ? `${row.name ? `${row.name[0]} ` : ""}push` : `${place}push`,
-      row.top + row.height * 0.27, theme.push);
-    label(short ? `${row.name ? `${row.name[0]} ` : ""}pop` : `${place}pop`,
-      row.top + row.height * 0.75, theme.pop);
+    label("push", row.top + row.height * 0.17, theme.push);
+    if (row.name) label(row.name, row.top + row.height * 0.5, theme.soft);
+    label("pop", row.top + row.height * 0.83, theme.pop);
   }
 }
 
