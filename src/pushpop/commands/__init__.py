@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pushpop.commands.evaluate import evaluate
 from pushpop.commands.inspect import sample, sizes, version
 from pushpop.commands.serve import serve
+from pushpop.commands.sweep import sweep
 from pushpop.commands.trace import trace
 from pushpop.commands.train import train
 
@@ -17,6 +18,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "sizes": sizes,
     "train": train,
     "evaluate": evaluate,
+    "sweep": sweep,
     "trace": trace,
     "serve": serve,
 }
