@@ -91,8 +91,7 @@ def test_two_models_side_by_side_keep_step(visit: Visitor, address: str) -> None
     page.locator("#other").select_option("copy-queue")
     expect(page.locator("#page-models .panel .title")).to_have_text(["reverse-stack", "copy-queue"])
     boxes = [panel.bounding_box() for panel in page.locator("#page-models .panel").all()]
-    assert boxes[0] and boxes[1]
-    assert boxes[0]["y"] == boxes[1]["y"]
+    assert len({box["y"] for box in boxes if box}) == 1
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     for panel in page.locator("#page-models .panel").all():
@@ -132,9 +131,7 @@ def test_a_server_that_has_gone_is_reported(visit: Visitor, address: str) -> Non
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
-def test_a_trace_file_works_without_a_network(
-    visit: Visitor, tmp_path: Path, memory: str
-) -> None:
+def test_a_trace_file_works_without_a_network(visit: Visitor, tmp_path: Path, memory: str) -> None:
     address = written(tmp_path, told(memory))
     visited: Visit = visit(address, offline=True)
     expect(visited.page.locator("h1")).to_have_text(f"a {memory}")
@@ -188,9 +185,7 @@ def place(page: Page, step: int, position: float | None) -> tuple[float, float]:
     return found[0], found[1]
 
 
-def test_a_cell_tells_its_token_life_and_reads_when_hovered(
-    visit: Visitor, tmp_path: Path
-) -> None:
+def test_a_cell_tells_its_token_life_and_reads_when_hovered(visit: Visitor, tmp_path: Path) -> None:
     traced = told("stack")
     page = visit(written(tmp_path, traced)).page
     number = max(range(8), key=lambda k: traced.cells[k].strength)
@@ -198,9 +193,7 @@ def test_a_cell_tells_its_token_life_and_reads_when_hovered(
     page.mouse.move(*place(page, cell.step, step.top - cell.strength / 2))
     tip = page.locator(".tip")
     expect(tip).to_contain_text(cell.symbol)
-    expect(tip).to_contain_text(
-        f"pushed at step {cell.step + 1} with strength {cell.strength:.2f}"
-    )
+    expect(tip).to_contain_text(f"pushed at step {cell.step + 1} with strength {cell.strength:.2f}")
     expect(tip).to_contain_text(f"read at step{'' if cell.gone == cell.step + 1 else 's'}")
     page.mouse.move(2, 2)
     expect(tip).to_be_hidden()
