@@ -45,6 +45,7 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         door.bind(address)
+        door.listen(128)  # who comes before the server has started waits instead of being refused
     except OSError as error:
         door.close()
         raise InputError(
