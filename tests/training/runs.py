@@ -30,6 +30,7 @@ TINY: dict[str, Any] = {
     "curriculum_below": 200,  # a model that has learnt nothing is at 129 or so: raised soon
     "decay": 0.99,
     "decay_below": 135,
+    "gate_noise": 0.5,
 }
 
 

@@ -17,7 +17,7 @@ from pushpop.cli import main
 from pushpop.tasks import get_task
 from pushpop.training import TrainConfig, train
 from pushpop.training.live import LiveView, sparkline
-from pushpop.training.loop import Diverged
+from pushpop.training.trainer import Diverged
 from tests.models.examples import small_model
 from tests.training.runs import TINY, remains, tiny
 

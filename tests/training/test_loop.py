@@ -13,6 +13,7 @@ from pushpop.evaluation import evaluate
 from pushpop.tasks import draw_batch, get_task
 from pushpop.training import Diverged, RunDirectory, TrainConfig, train
 from pushpop.training import loop as loop_module
+from pushpop.training import trainer as trainer_module
 from pushpop.training.checkpoint import file_of, steps_in
 from pushpop.training.view import View
 from tests.training.runs import remains, tiny
@@ -239,7 +240,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(
 def test_a_gradient_that_is_not_finite_is_named(
     bad: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = loop_module.not_finite
+    original = trainer_module.not_finite
 
     def spoil(model: Transducer) -> str | None:
         gradient = model.get_parameter("body.h0").grad
@@ -247,7 +248,7 @@ def test_a_gradient_that_is_not_finite_is_named(
         gradient[..., 1] = bad
         return original(model)
 
-    monkeypatch.setattr(loop_module, "not_finite", spoil)
+    monkeypatch.setattr(trainer_module, "not_finite", spoil)
     with pytest.raises(Diverged, match=r"batch 1: the gradient of body.h0 is not finite.*no check"):
         train(tiny(), tmp_path)
     assert steps_in(tmp_path / "checkpoints") == []
@@ -257,7 +258,7 @@ def test_large_gradients_are_not_taken_for_infinite_ones() -> None:
     layer = torch.nn.Linear(4, 1)
     for parameter in layer.parameters():
         parameter.grad = torch.full_like(parameter, 3e38)
-    assert loop_module.not_finite(layer) is None
+    assert trainer_module.not_finite(layer) is None
 
 
 def test_a_broken_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path) -> None:

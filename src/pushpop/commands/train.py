@@ -22,6 +22,7 @@ def train(
     from pushpop.training import Diverged, RunDirectory, TrainConfig, read_config_file
     from pushpop.training import train as run_training
     from pushpop.training.config import CHANGEABLE
+    from pushpop.training.parallel import leads
     from pushpop.training.run import default_directory
     from pushpop.training.view import Plain, View
 
@@ -48,16 +49,18 @@ def train(
         print(yaml.safe_dump(settings.to_dict(), sort_keys=False), end="")
         return
     view: View = Plain()
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and leads():
         from pushpop.training.live import LiveView
 
         view = LiveView()
     try:
         run_training(settings, directory, view)
     except Diverged as error:
-        print("pushpop:", error, file=sys.stderr)
+        if leads():
+            print("pushpop:", error, file=sys.stderr)
         raise SystemExit(1) from None
-    print(f"run: {directory}")
+    if leads():
+        print(f"run: {directory}")
 
 
 def add_options(command: ArgumentParser) -> None:

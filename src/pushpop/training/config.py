@@ -15,9 +15,10 @@ from pushpop.training.recipes import RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
+Device = Literal["cpu", "cuda"]
 Number = int | float
 
-CHANGEABLE = ("steps", "minutes", "until_solved", "threads")
+CHANGEABLE = ("steps", "minutes", "until_solved", "threads", "tensorboard")
 """Options that a run can go on under other values of: they say when it stops, not what it does."""
 
 
@@ -77,6 +78,9 @@ class TrainConfig:
         1.0, "learning rate's factor a batch once steady; 1: never decays", above=0
     )
     decay_below: float = option(1.1, "steady: perplexity of the window below this", above=1)
+    gate_noise: float = option(
+        0.0, "noise on the gates from when it is steady: teaches all or nothing; 0: none", least=0
+    )
     steps: int = option(10_000, "stop after so many batches", least=1)
     minutes: float = option(0.0, "stop after so many minutes; 0: no limit", least=0)
     until_solved: bool = option(False, "stop once test coarse is 0.999 or more twice in a row")
@@ -89,7 +93,9 @@ class TrainConfig:
         1000, "sequences of each test, train and test lengths", least=1
     )
     checkpoint_every: int = option(500, "batches from one checkpoint to the next", least=1)
+    device: Device = option("cpu", "cpu, or cuda for a GPU")
     threads: int = option(1, "threads that torch computes with", least=1)
+    tensorboard: bool = option(False, "write curves for TensorBoard into RUN/tensorboard")
 
     def __post_init__(self) -> None:
         for each in fields(self):

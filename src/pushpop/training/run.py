@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from pushpop.errors import InputError
-from pushpop.training.checkpoint import steps_in, write_file
+from pushpop.files import write_file
+from pushpop.training.checkpoint import steps_in
 from pushpop.training.config import CHANGEABLE, TrainConfig
 
 CONFIG, ENVIRONMENT, METRICS, REPORT = (
@@ -54,7 +55,7 @@ class RunDirectory:
         """What the run was started with."""
         return self._read(ENVIRONMENT) if (self.path / ENVIRONMENT).exists() else {}
 
-    def prepare(self, config: TrainConfig) -> None:
+    def prepare(self, config: TrainConfig, processes: int = 1) -> None:
         """Make the directory, or make sure that it holds a run with the same options."""
         if (self.path / CONFIG).exists():
             check_same(self.path, self.config(), config)
@@ -69,7 +70,7 @@ class RunDirectory:
                 f"{self.path}: holds {', '.join(others[:3])} but no {CONFIG}: expected a run or "
                 "a new directory"
             )
-        self.write(ENVIRONMENT, environment(config.threads))
+        self.write(ENVIRONMENT, environment(config.threads, processes))
         self.write(CONFIG, config.to_dict())
 
     def go_on(self, config: TrainConfig) -> list[str]:
@@ -202,7 +203,7 @@ def is_the_end(report: dict[str, Any], config: TrainConfig) -> bool:
     )
 
 
-def environment(threads: int) -> dict[str, Any]:
+def environment(threads: int, processes: int = 1) -> dict[str, Any]:
     """What a result may depend on besides the options."""
     packages = ("pushpop", "torch", "numba", "numpy", "safetensors")
     return {
@@ -211,6 +212,7 @@ def environment(threads: int) -> dict[str, Any]:
         "platform": platform.platform(),
         "machine": platform.machine(),
         "threads": threads,
+        "processes": processes,
         "commit": commit(),
     }
 

@@ -25,6 +25,7 @@ class Progress:
     best_perplexity: float | None = None  # of the best checkpoint
     best_longest: int = 0
     best_step: int | None = None
+    steady: bool = False  # whether the window's perplexity has been low at full length
     solved: int = 0  # tests in a row that found the task solved
     seconds: float = 0.0
 
@@ -65,6 +66,7 @@ class Progress:
                 self.longest = min(full, self.longest + max(1, self.longest // 2))
                 self.window = []
         elif recent < config.decay_below:
+            self.steady = True
             self.rate *= config.decay
 
     def report(self) -> float:

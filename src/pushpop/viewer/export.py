@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pushpop.errors import InputError
-from pushpop.training.checkpoint import write_file
+from pushpop.files import write_file
 from pushpop.viewer.page import page_data, trace_page
 from pushpop.viewer.trace import Trace
 
