@@ -8,7 +8,7 @@ from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
-from pushpop.commands import COMMANDS, SHORT_OPTIONS
+from pushpop.commands import COMMANDS, OPTIONAL_ARGUMENTS, SHORT_OPTIONS
 from pushpop.commands.train import add_options, option_names
 from pushpop.errors import InputError, did_you_mean
 
@@ -39,9 +39,12 @@ def build_parser() -> ArgumentParser:
         if name == "train":
             add_options(command)
         else:
+            optional = OPTIONAL_ARGUMENTS.get(name, {})
             command.add_function_arguments(
-                function, as_group=False, as_positional=True, skip=set(short)
+                function, as_group=False, as_positional=True, skip={*short, *optional}
             )
+            for parameter, (how_many, text) in optional.items():
+                command.add_argument(parameter, nargs=how_many, type=str, default=None, help=text)
         commands.add_subcommand(name, command, help=summary)
     return parser
 
