@@ -3,9 +3,11 @@
 import re
 import sys
 from argparse import Action
+from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
+import docstring_parser
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
 from pushpop.commands import COMMANDS, SHORT_OPTIONS
@@ -15,10 +17,11 @@ from pushpop.errors import InputError, did_you_mean
 
 class HelpFormatter(DefaultHelpFormatter):
     """Adds type and default only where there is a default: the options of `train` are text or not
-    given, and say themselves what they are."""
+    given, and say themselves what they are; a switch is off."""
 
     def _get_help_string(self, action: Action) -> str:
-        if action.default is None and not action.required:
+        default = action.default
+        if (default is None or default is False or default == "") and not action.required:
             return action.help or ""
         return super()._get_help_string(action)
 
@@ -39,11 +42,23 @@ def build_parser() -> ArgumentParser:
         if name == "train":
             add_options(command)
         else:
+            switches = add_switches(command, function)
             command.add_function_arguments(
-                function, as_group=False, as_positional=True, skip=set(short)
+                function, as_group=False, as_positional=True, skip={*short, *switches}
             )
         commands.add_subcommand(name, command, help=summary)
     return parser
+
+
+def add_switches(command: ArgumentParser, function: Callable[..., None]) -> set[str]:
+    """An option without a value for every parameter that is false unless said; their names."""
+    described = docstring_parser.parse(function.__doc__ or "").params
+    texts = {each.arg_name: " ".join((each.description or "").split()) for each in described}
+    parameters = signature(function).parameters.values()
+    names = {each.name for each in parameters if each.default is False}
+    for name in sorted(names):
+        command.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=texts[name])
+    return names
 
 
 def nearest_option(message: str, args: list[str]) -> str:

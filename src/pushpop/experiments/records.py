@@ -68,7 +68,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: cannot be read: {reason}") from None
     if lines and not lines[-1].endswith("\n"):
         lines.pop()
     records = []
