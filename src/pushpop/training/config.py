@@ -14,6 +14,7 @@ from pushpop.tasks import Lengths, get_task, parse_lengths
 from pushpop.training.recipes import RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
+Keep = Literal["best", "last"]
 Number = int | float
 
 CHANGEABLE = ("steps", "minutes", "until_solved", "threads")
@@ -79,6 +80,9 @@ class TrainConfig:
     steps: int = option(10_000, "stop after so many batches", least=1)
     minutes: float = option(0.0, "stop after so many minutes; 0: no limit", least=0)
     until_solved: bool = option(False, "stop once test coarse is 0.999 or more twice in a row")
+    keep: Keep = option(
+        "best", "the model at the end: best by average training perplexity, unless solved, or last"
+    )
     report_every: int = option(100, "batches from one average training perplexity to the next", 1)
     evaluate_every: int = option(1000, "batches from one test of accuracy to the next", least=1)
     evaluate_sequences: int = option(

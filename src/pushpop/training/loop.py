@@ -31,6 +31,7 @@ from pushpop.training.config import CHANGEABLE, TrainConfig
 from pushpop.training.interrupt import Signals, StopRequested
 from pushpop.training.run import REPORT, RunDirectory, environment
 from pushpop.training.schedule import Progress
+from pushpop.training.trained import find_checkpoint, model_of
 from pushpop.training.view import View
 
 SOLVED = 0.999
@@ -161,7 +162,7 @@ class Session:
         if progress.settled < step:
             record: dict[str, Any] = {}
             if step % config.evaluate_every == 0:
-                record = self.evaluate("evaluate", step)
+                record = self.evaluate(self.model, "evaluate", step)
                 solved = record["test"]["coarse"] >= SOLVED
                 progress.solved = progress.solved + 1 if solved else 0
             if step % config.report_every == 0:
@@ -175,12 +176,12 @@ class Session:
         if step and step % config.checkpoint_every == 0 and self.saved_step != step:
             self.save()
 
-    def evaluate(self, stream: str, index: int) -> dict[str, Any]:
+    def evaluate(self, model: Transducer, stream: str, index: int) -> dict[str, Any]:
         """Accuracy at the training and at the test lengths, on draws of their own."""
         ranges = {"train": self.config.training_range, "test": self.config.testing_range}
         return {
             name: evaluate(
-                self.model,
+                model,
                 self.task,
                 lengths,
                 self.config.evaluate_sequences,
@@ -204,26 +205,45 @@ class Session:
         return None
 
     def finish(self, reason: str) -> dict[str, Any]:
-        """Save, test on fresh draws, write the model and the report."""
+        """Save, test on fresh draws, write the model that is kept and the report."""
         progress = self.progress
         if self.saved_step != progress.step:
             self.save(planned=False)  # a run that goes on must not remember this end
         self.view.message(f"stopped by {reason} after {progress.step} batches; final test")
+        kept_step, model = self.kept(reason)
         report = {
             "stopped_by": reason,
             "step": progress.step,
+            "kept_step": kept_step,
             "seconds": round(progress.seconds, 3),
             "perplexity": progress.perplexity,
             "best_perplexity": progress.best_perplexity,
             "best_step": progress.best_step,
-            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
-            **self.evaluate("final", 0),
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            **self.evaluate(model, "final", 0),
         }
-        self.model.metadata = {"training": self.config.to_dict(), "report": report}
-        self.model.save_pretrained(self.run.path)
+        if kept_step != progress.step:
+            report["last"] = self.evaluate(self.model, "final", 0)
+        model.metadata = {"training": self.config.to_dict(), "report": report}
+        model.save_pretrained(self.run.path)
         self.run.write(REPORT, report)
         self.view.end(report)
         return report
+
+    def kept(self, reason: str) -> tuple[int, Transducer]:
+        """The model to keep, and after how many batches it was."""
+        progress, last = self.progress, (self.progress.step, self.model)
+        if self.config.keep == "last" or reason == "solved" or progress.improves():
+            return last
+        if progress.best_step in (None, progress.step):
+            return last
+        try:
+            which = str(progress.best_step)
+            step, best = find_checkpoint(self.run.checkpoints, which, self.view.message)
+        except InputError as error:
+            self.view.message(f"{error}; the last weights are kept in place of the best")
+            return last
+        return step, model_of(self.config, best)
 
     def save(self, planned: bool = True) -> None:
         """Write a checkpoint of this moment; only a planned one can be the best."""
