@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from pushpop.commands.evaluate import evaluate
 from pushpop.commands.inspect import sample, sizes, version
+from pushpop.commands.report import report
 from pushpop.commands.sweep import sweep
 from pushpop.commands.train import train
 
@@ -17,5 +18,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "evaluate": evaluate,
     "sweep": sweep,
+    "report": report,
 }
 SHORT_OPTIONS = {"sample": {"count": ("-n", "how many pairs")}}
