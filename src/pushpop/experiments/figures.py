@@ -12,9 +12,9 @@ from pushpop.experiments.summaries import measured_lengths
 INK = "#3a3f45"
 """Of text and axes; in a page it becomes the colour of the page's text."""
 STYLES: dict[str, dict[str, Any]] = {
-    "stack": {"color": "#d55e00", "marker": "o", "linewidth": 1.8},
-    "queue": {"color": "#2b8cd6", "marker": "s", "linewidth": 1.8},
-    "deque": {"color": "#0a9b72", "marker": "D", "linewidth": 1.8},
+    "stack": {"color": "#d55e00", "marker": "o", "linewidth": 1.6, "markersize": 7},
+    "queue": {"color": "#2b8cd6", "marker": "s", "linewidth": 1.6, "markersize": 5},
+    "deque": {"color": "#0a9b72", "marker": "D", "linewidth": 1.6, "markersize": 3},
     "lstm1": {"color": "#8d939a", "marker": ".", "linewidth": 1.0, "linestyle": "-"},
     "lstm2": {"color": "#8d939a", "marker": ".", "linewidth": 1.0, "linestyle": "--"},
     "lstm4": {"color": "#8d939a", "marker": ".", "linewidth": 1.0, "linestyle": "-."},
@@ -35,6 +35,7 @@ SETTINGS: Any = {
     "xtick.color": INK,
     "ytick.color": INK,
     "lines.markersize": 3.5,
+    "lines.markerfacecolor": "none",  # so that curves on top of each other can be told apart
     "legend.frameon": False,
 }
 
@@ -99,8 +100,11 @@ def accuracy_by_length(choices: list[Choice], recipe: str) -> str | None:
             panel.minorticks_off()
             panel.set_ylim(-0.04, 1.04)
             panel.grid(alpha=0.25, linewidth=0.5)
-        for panel in panels.flat[len(runs) :]:
-            panel.set_visible(False)
+        for number, panel in enumerate(panels.flat):
+            panel.set_visible(number < len(runs))
+            if number + 2 >= len(runs):  # nothing below it
+                panel.set_xlabel("length of the source")
+                panel.tick_params(labelbottom=True)
         for panel in panels[:, 0]:
             panel.set_ylabel("coarse accuracy")
         _legend(figure, panels)

@@ -9,7 +9,7 @@ from pushpop.experiments.figures import inline
 from pushpop.experiments.records import SOLVED, RunRecord
 from pushpop.experiments.selection import PROTOCOL, RULE, Choice
 from pushpop.experiments.summaries import Summary
-from pushpop.experiments.table import HEADERS, Row, by_recipe, caption, cells
+from pushpop.experiments.table import HEADERS, PAPERS, Row, by_recipe, caption, cells
 
 TITLE = "Learning to transduce with unbounded memory: results"
 
@@ -46,21 +46,27 @@ def make_page(
 
 
 def html_table(
-    headers: tuple[str, ...], lines: Sequence[tuple[str, ...]], classes: list[str] | None = None
+    headers: tuple[str, ...],
+    lines: Sequence[tuple[str, ...]],
+    classes: list[str] | None = None,
+    unmarked: tuple[str, ...] = (),
 ) -> str:
-    """A table that scrolls by itself where the screen is narrow."""
+    """A table that scrolls by itself where the screen is narrow.
+
+    Accuracies that count as solved stand out, but for those in the columns `unmarked`.
+    """
+    mark = [header not in unmarked for header in headers]
     head = "".join(f"<th>{escape(header)}</th>" for header in headers)
     body = "\n".join(
-        f"<tr{_class(name)}>{''.join(_cell(text) for text in line)}</tr>"
+        f"<tr{_class(name)}>{''.join(map(_cell, line, mark))}</tr>"
         for line, name in zip(lines, classes or [""] * len(lines), strict=True)
     )
     return f'<div class="scroll"><table>\n<tr>{head}</tr>\n{body}\n</table></div>'
 
 
-def _cell(text: str) -> str:
-    """Accuracies that count as solved stand out."""
+def _cell(text: str, mark: bool) -> str:
     coarse = text.partition(" / ")[0] if " / " in text else ""
-    solved = coarse.replace(".", "", 1).isdecimal() and SOLVED <= float(coarse) <= 1
+    solved = mark and coarse.replace(".", "", 1).isdecimal() and SOLVED <= float(coarse) <= 1
     return f"<td{_class('solved' if solved else '')}>{escape(text)}</td>"
 
 
@@ -77,7 +83,7 @@ def _table(rows: list[Row]) -> str:
             classes.append(f"{'first ' if row.task != task else ''}{state}".strip())
             task = row.task
         title = escape(heading.replace("`", ""))
-        body = html_table(HEADERS, [cells(row) for row in group], classes)
+        body = html_table(HEADERS, [cells(row) for row in group], classes, PAPERS)
         parts.append(f"<h3>{title}</h3>\n{body}")
     return f"<p>{escape(caption(rows))}</p>\n" + "\n".join(parts)
 

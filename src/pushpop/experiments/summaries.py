@@ -86,7 +86,7 @@ def length_table(choices: list[Choice]) -> Summary:
         lines.append((*_names(run), run.config.recipe, *figures))
     return Summary(
         "lengths",
-        "Accuracy against length",
+        "Accuracy at single lengths",
         "Coarse / fine accuracy on sources of exactly so many symbols; trained on 8-64.",
         ("task", "model", "recipe", *(f"{length:,}" for length in lengths)),
         lines,

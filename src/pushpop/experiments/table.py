@@ -11,13 +11,13 @@ from pushpop.experiments.paper import MODELS, TASKS, paper_results
 from pushpop.experiments.records import SOLVED
 from pushpop.experiments.selection import Choice
 
+PAPERS = ("paper's train", "paper's test")
 HEADERS = (
     "task",
     "model",
     "train",
     "test",
-    "paper's train",
-    "paper's test",
+    *PAPERS,
     "batches",
     "solved at",
     "size",
