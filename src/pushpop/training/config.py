@@ -58,6 +58,9 @@ class TrainConfig:
         None, "where the push gates' biases start: a number, a deque's [top, bottom], none: random"
     )
     pop_bias: Bias | None = option(-1.0, "the same for the pop gates")
+    input_scale: float = option(
+        1.0, "how loud the inputs start: what the input table is multiplied by", above=0
+    )
     seed: int = option(0, "of the weights and the data; the same seed gives the same run", least=0)
     train_lengths: str = option("8-64", "shortest and longest source in training")
     test_lengths: str = option("65-128", "shortest and longest source in testing")

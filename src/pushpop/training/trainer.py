@@ -38,6 +38,8 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             self.model = Transducer(config.model, self.task.vocabulary).to(self.device)
+        with torch.no_grad():
+            self.model.input_table.weight *= config.input_scale
         self.optimiser = make_optimiser(config, self.model)
         self.progress = Progress.start(config)
         self.batches = self._batches()
