@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pushpop.errors import InputError, did_you_mean
+from pushpop.models import OUTPUT_SCALE
 from pushpop.models.config import Bias, CellName, Memory, TransducerConfig
 from pushpop.tasks import Lengths, get_task, parse_lengths
 from pushpop.training.recipes import RECIPES, RecipeName
@@ -59,7 +60,10 @@ class TrainConfig:
     )
     pop_bias: Bias | None = option(-1.0, "the same for the pop gates")
     input_scale: float = option(
-        1.0, "how loud the inputs start: what the input table is multiplied by", above=0
+        1.0, "how loud inputs start: the standard deviation of the input table", above=0
+    )
+    output_scale: float = option(
+        OUTPUT_SCALE, "how loud outputs start: the output table is uniform on +- this", above=0
     )
     seed: int = option(0, "of the weights and the data; the same seed gives the same run", least=0)
     train_lengths: str = option("8-64", "shortest and longest source in training")

@@ -15,7 +15,7 @@ from torch import nn
 
 from pushpop.errors import InputError
 from pushpop.layers import MemoryRNN
-from pushpop.models import Transducer
+from pushpop.models import OUTPUT_SCALE, Transducer
 from pushpop.tasks import Batch, batch_rng, get_task
 from pushpop.tasks import batches as batches_of
 from pushpop.training.checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
@@ -40,6 +40,7 @@ class Trainer:
             self.model = Transducer(config.model, self.task.vocabulary).to(self.device)
         with torch.no_grad():
             self.model.input_table.weight *= config.input_scale
+            self.model.output_table.weight *= config.output_scale / OUTPUT_SCALE
         self.optimiser = make_optimiser(config, self.model)
         self.progress = Progress.start(config)
         self.batches = self._batches()
