@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from pushpop.commands.evaluate import evaluate
 from pushpop.commands.inspect import sample, sizes, version
+from pushpop.commands.report import report
 from pushpop.commands.serve import serve
 from pushpop.commands.sweep import sweep
 from pushpop.commands.trace import trace
@@ -19,14 +20,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "evaluate": evaluate,
     "sweep": sweep,
+    "report": report,
     "trace": trace,
     "serve": serve,
 }
-SHORT_OPTIONS = {
-    "sample": {"count": ("-n", "how many pairs")},
-    "trace": {"out": ("-o", "the file to write: .html (to step through), .png, .svg or .json")},
-}
-OPTIONAL_ARGUMENTS = {
-    "trace": {"input": ("?", "symbols separated by spaces; by default a source of the task")},
-    "serve": {"models": ("*", "shipped models by name, or folders; by default all shipped ones")},
-}
+SHORT = {("sample", "count"): "-n", ("trace", "out"): "-o"}
+"""Options that have a letter too."""
+OPTIONAL = {("trace", "input"): "?", ("serve", "models"): "*"}
+"""Arguments that are not options and may be left out; "*": or be many."""

@@ -7,6 +7,7 @@ def serve(models: list[str] | None = None, host: str = "127.0.0.1", port: int = 
     """Show models, and a playground, in a browser.
 
     Args:
+        models: shipped models by name, or folders; by default all shipped ones
         host: the address to listen at; only this machine can reach the default
         port: the port to listen at; 0 takes a free one
     """

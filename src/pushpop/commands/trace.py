@@ -18,6 +18,8 @@ def trace(
 
     Args:
         model: the name of a shipped model, or the folder of a saved model or of a training run
+        input: symbols separated by spaces; by default a source of the task
+        out: the file to write: .html (to step through), .png, .svg or .json
         target: the right answer to INPUT, symbols separated by spaces; errors are then marked
         task: the task to draw from; by default the one that the model was trained on
         length: the length of the source that is drawn

@@ -13,9 +13,9 @@ from pushpop.models.decoding import Hypothesis, decode
 from pushpop.models.pretrained import load_pretrained, save_pretrained
 from pushpop.tasks import Batch, Vocabulary
 
-# With loud inputs the controller memorises a few symbols and leaves the memory alone; with a quiet
-# output table the memory's first use teaches too little (docs/results.md has the seeds).
-INPUT_SCALE, OUTPUT_SCALE = 0.2, 1.0
+OUTPUT_SCALE = 2.0
+"""How far from 0 the output table starts. With a quieter one, what the memory is good for at first
+teaches too little, and the controller goes on without it (docs/results.md)."""
 
 
 class Likelihood(NamedTuple):
@@ -30,8 +30,8 @@ class Transducer(nn.Module):
 
     At each step the body turns the embedding of the symbol read into a vector o of the same width,
     and the logits are the products of o with the rows of the output table; there is no bias. The
-    input table starts as N(0, INPUT_SCALE), the output table as uniform on +-OUTPUT_SCALE, the body
-    as `MemoryRNN` and `DeepLSTM` do. `vocabulary` says which ids the tables have; `metadata` is
+    input table starts as N(0, 1), the output table as uniform on +-OUTPUT_SCALE, the body as
+    `MemoryRNN` and `DeepLSTM` do. `vocabulary` says which ids the tables have; `metadata` is
     saved with the model and otherwise left alone.
     """
 
@@ -47,8 +47,6 @@ class Transducer(nn.Module):
         self.input_table = nn.Embedding(vocabulary.input_size, config.embedding)
         self.output_table = nn.Embedding(vocabulary.output_size, config.embedding)
         self.body = make_body(config)
-        with torch.no_grad():
-            self.input_table.weight *= INPUT_SCALE
         nn.init.uniform_(self.output_table.weight, -OUTPUT_SCALE, OUTPUT_SCALE)
 
     def forward(
