@@ -37,15 +37,24 @@ def cluster() -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 0, "include_dashboard": False, **ports()},
-    )
+    cluster = Cluster()
+    add_node(cluster, num_cpus=0, include_dashboard=False)
     for _ in range(2):
-        cluster.add_node(num_cpus=1, **ports())
+        add_node(cluster, num_cpus=1)
     yield cluster
     ray.shutdown()
     cluster.shutdown()
+
+
+def add_node(cluster: Any, **options: Any) -> None:
+    """Start a node; Ray gives it 30 seconds, which a busy machine may need several times."""
+    for attempt in range(4):
+        try:
+            cluster.add_node(**options, **ports())
+            return
+        except Exception as error:
+            if "timed out during startup" not in str(error) or attempt == 3:
+                raise
 
 
 def ports() -> dict[str, int]:
