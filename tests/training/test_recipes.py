@@ -37,12 +37,12 @@ def test_a_recipe_lies_between_the_defaults_and_what_is_given() -> None:
     assert config.embedding == TrainConfig().embedding
 
 
-def test_a_recipe_depends_on_the_memory() -> None:
+def test_a_recipe_depends_on_the_task() -> None:
     starts = {
-        memory: TrainConfig.from_dict({"recipe": "pushpop", "memory": memory}).curriculum_start
-        for memory in ("stack", "queue")
+        task: TrainConfig.from_dict({"recipe": "pushpop", "task": task}).curriculum_start
+        for task in ("reverse", "copy")
     }
-    assert starts["stack"] > starts["queue"]
+    assert starts["reverse"] > starts["copy"]
 
 
 def test_a_recipe_fits_short_sources() -> None:
