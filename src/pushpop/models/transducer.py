@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, cast, overload
 import torch
 from torch import Tensor, nn
 
-from pushpop.models.body import State, make_body
+from pushpop.models.body import SourceState, State, make_body
 from pushpop.models.config import TransducerConfig
 from pushpop.models.decoding import Hypothesis, decode
 from pushpop.models.pretrained import load_pretrained, save_pretrained
+from pushpop.models.source import SourceReader
 from pushpop.tasks import Batch, Vocabulary
 
 
@@ -44,6 +45,8 @@ class Transducer(nn.Module):
         self.input_table = nn.Embedding(vocabulary.input_size, config.embedding)
         self.output_table = nn.Embedding(vocabulary.output_size, config.embedding)
         self.body = make_body(config)
+        reads_whole = config.encoder != "none" or config.attention
+        self.source = SourceReader(config) if reads_whole else None
         bound = 1 / sqrt(config.embedding)
         nn.init.uniform_(self.output_table.weight, -bound, bound)
 
@@ -70,12 +73,32 @@ class Transducer(nn.Module):
         """As `forward`, but the output vectors o [T, B, E] in place of logits."""
         if inputs.dim() != 2 or inputs.is_floating_point():
             raise ValueError(f"inputs must be ids [T, B]; got {inputs.dtype} {list(inputs.shape)}")
-        return cast(tuple[Tensor, State], self.body(self.input_table(inputs), state, lengths))
+        x = self._dropped(self.input_table(inputs))
+        after: State
+        if self.source is None:
+            o, after = self.body(x, cast(Any, state), lengths)
+        else:
+            at_sep = inputs == self.vocabulary.SEP
+            read = cast(SourceState | None, state)
+            o, after = self.source.run(self.body, x, at_sep, lengths, read)
+        return self._dropped(o), after
 
     def step(self, inputs: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """Input ids [B] -> logits [B, C] and the state."""
-        o, after = self.body.step(self.input_table(inputs), cast(Any, state))
-        return self.logits(o), after
+        x = self._dropped(self.input_table(inputs))
+        after: State
+        if self.source is None:
+            o, after = self.body.step(x, cast(Any, state))
+        else:
+            o, after = self.source.step(self.body, x, cast(SourceState | None, state))
+        return self.logits(self._dropped(o)), after
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return nn.functional.dropout(x, self.config.dropout) if self._drops else x
+
+    @property
+    def _drops(self) -> bool:
+        return self.training and self.config.dropout > 0
 
     def logits(self, o: Tensor) -> Tensor:
         """Output vectors [..., E] -> logits [..., C]."""
