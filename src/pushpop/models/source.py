@@ -73,9 +73,23 @@ class SourceReader(nn.Module):
 
         Without a state, the source begins at the first step and ends where `at_sep` [T, B] says.
         """
-        if state is not None:
+        if state is None:
+            o, state = self._read(body, x, at_sep, lengths)
+        else:
             o, after = body(x, cast(Any, state.body), lengths)
-            return self._attended(o, state), state._replace(body=after)
+            state = state._replace(body=after)
+        return self._attended(o, state), state
+
+    def weights(self, body: Body, x: Tensor, at_sep: Tensor) -> Tensor:
+        """How much the output of each step looks at each source position: [B, T, S]."""
+        assert self.attention is not None
+        o, state = self._read(body, x, at_sep, None)
+        return self.attention.weights(o, state.keys, state.present)
+
+    def _read(
+        self, body: Body, x: Tensor, at_sep: Tensor, lengths: Lengths
+    ) -> tuple[Tensor, SourceState]:
+        """The body's outputs from the first step on, not yet attended, and the state."""
         if not bool(at_sep.any(dim=0).all()):
             raise ValueError("the model reads the whole source at once; got rows without SEP")
         ends = at_sep.int().argmax(dim=0) + 1  # [B]
@@ -89,8 +103,7 @@ class SourceReader(nn.Module):
         o, after = body(x, None, lengths)
         if self.encoder is None:
             keys = o[:S]
-        state = SourceState(cast(BodyState, after), keys, present)
-        return self._attended(o, state), state
+        return o, SourceState(cast(BodyState, after), keys, present)
 
     def step(self, body: Body, x: Tensor, state: SourceState | None) -> tuple[Tensor, SourceState]:
         """x [B, E] -> o [B, E] and the state; the source has been read."""

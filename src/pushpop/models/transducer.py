@@ -10,10 +10,18 @@ from torch import Tensor, nn
 
 from pushpop.models.body import SourceState, State, make_body
 from pushpop.models.config import TransducerConfig
-from pushpop.models.decoding import Hypothesis, decode
+from pushpop.models.decoding import Hypothesis, decode, evaluating
 from pushpop.models.pretrained import load_pretrained, save_pretrained
 from pushpop.models.source import SourceReader
+from pushpop.models.spelling import (
+    source_symbols,
+    spelt,
+    target_text,
+    unknown_symbols,
+    warn_unknown,
+)
 from pushpop.tasks import Batch, Vocabulary
+from pushpop.tasks.pairs_text import TextForm
 
 
 class Likelihood(NamedTuple):
@@ -29,8 +37,9 @@ class Transducer(nn.Module):
     At each step the body turns the embedding of the symbol read into a vector o of the same width,
     and the logits are the products of o with the rows of the output table; there is no bias. The
     input table starts as N(0, 1), the output table as uniform on +-1/sqrt(embedding), the body as
-    `MemoryRNN` and `DeepLSTM` do. `vocabulary` says which ids the tables have; `metadata` is saved
-    with the model and otherwise left alone.
+    `MemoryRNN` and `DeepLSTM` do. `vocabulary` says which ids the tables have, `text` how strings
+    become symbols (`None`: they stand between spaces); `metadata` is saved with the model and
+    otherwise left alone.
     """
 
     def __init__(
@@ -38,9 +47,10 @@ class Transducer(nn.Module):
         config: TransducerConfig,
         vocabulary: Vocabulary,
         metadata: dict[str, Any] | None = None,
+        text: TextForm | None = None,
     ) -> None:
         super().__init__()
-        self.config, self.vocabulary = config, vocabulary
+        self.config, self.vocabulary, self.text = config, vocabulary, text
         self.metadata: dict[str, Any] = dict(metadata or {})
         self.input_table = nn.Embedding(vocabulary.input_size, config.embedding)
         self.output_table = nn.Embedding(vocabulary.output_size, config.embedding)
@@ -127,7 +137,8 @@ class Transducer(nn.Module):
     @torch.no_grad()
     def perplexity(self, batch: Batch) -> float:
         """exp(loss): how many symbols the model hesitates between; 1 is certainty."""
-        return float(self.loss(batch).double().exp())
+        with evaluating(self):
+            return float(self.loss(batch).double().exp())
 
     def decode(
         self,
@@ -171,12 +182,19 @@ class Transducer(nn.Module):
     ) -> list[str] | list[list[str]]:
         """The best target of each source; with `nbest`, a list of so many (or fewer) for each.
 
-        Symbols are separated by spaces. A target has at most `max_length` symbols, by default twice
-        as many as its source and 50 more; one that is longer is cut off there. `decode` tells which
-        were, and gives the scores.
+        Symbols are separated by spaces, unless the model was trained on text of another form. A
+        target has at most `max_length` symbols, by default twice as many as its source and 50 more;
+        one that is longer is cut off there. `decode` tells which were, and gives the scores. With
+        `nbest`, `beam` is at least that.
         """
+        beam = max(beam, nbest or 1)
         found = self.decode(sources, beam=beam, nbest=nbest or 1, max_length=max_length)
-        texts = [[" ".join(h.symbols) for h in hypotheses] for hypotheses in found]
+        read = [source_symbols(self, source) for source in sources]
+        warn_unknown(unknown_symbols(self, read), stacklevel=2)
+        texts = [
+            [target_text(self, spelt(self, source, one)) for one in hypotheses]
+            for source, hypotheses in zip(read, found, strict=True)
+        ]
         return texts if nbest is not None else [best for best, *_ in texts]
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
