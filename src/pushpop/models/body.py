@@ -29,9 +29,9 @@ HeadCall = Callable[[MemoryRNN, Tensor, RNNState | None], tuple[Tensor, RNNState
 class LSTMBody(nn.Module):
     """A deep LSTM and tanh(Linear(hidden, embedding)) on top: the body without a memory."""
 
-    def __init__(self, embedding: int, hidden: int, layers: int) -> None:
+    def __init__(self, embedding: int, hidden: int, layers: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.lstm = DeepLSTM(embedding, hidden, layers)
+        self.lstm = DeepLSTM(embedding, hidden, layers, dropout=dropout)
         self.output = nn.Linear(hidden, embedding)
 
     def forward(
@@ -106,7 +106,7 @@ Body = MemoryRNN | LSTMBody | MemoryBody
 def make_body(config: TransducerConfig) -> Body:
     """The body that a config describes, with fresh parameters."""
     if config.memory == "none":
-        return LSTMBody(config.embedding, config.hidden, config.layers)
+        return LSTMBody(config.embedding, config.hidden, config.layers, config.dropout)
     if config.layers > 1 or config.heads > 1:
         return MemoryBody(config)
     return _memory_rnn(config, config.embedding, config.embedding)
