@@ -57,11 +57,7 @@ def main() -> None:
 def _train(layer: nn.Module, x: Tensor) -> list[Tensor]:
     x = x.detach().requires_grad_()
     output, _ = layer(x)
-    return [output.detach(), *torch.autograd.grad(output.sum(), [x, *_used(layer)])]
-
-
-def _used(layer: nn.Module) -> list[nn.Parameter]:
-    return list(layer.parameters())
+    return [output.detach(), *torch.autograd.grad(output.sum(), [x, *layer.parameters()])]
 
 
 def _check_agreement(fused: nn.Module, generic: nn.Module, x: Tensor) -> None:

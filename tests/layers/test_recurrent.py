@@ -82,6 +82,32 @@ def test_fused_equals_generic(
 
 
 @MEMORY
+@pytest.mark.parametrize("lengths", [None, [7, 3, 12, 1]], ids=["full", "ragged"])
+def test_noise_on_the_gates_is_the_same_fused_and_generic(
+    memory: str, lengths: list[int] | None
+) -> None:
+    rnn = layer(memory, gate_noise=1.5)
+    x = torch.randn(12, 4, IN, dtype=torch.float64, requires_grad=True)
+    found = []
+    for backend in ("fused", "generic"):
+        torch.manual_seed(3)
+        found.append(everything(rnn, backend, x, None, lengths))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+
+
+@BACKEND
+def test_noise_on_the_gates_is_for_training_only(backend: str) -> None:
+    rnn = layer(gate_noise=1.5, backend=backend)
+    x = torch.randn(6, 2, IN, dtype=torch.float64)
+    assert not torch.equal(rnn(x)[0], rnn(x)[0])
+    noisy = rnn.eval()
+    quiet = copy.deepcopy(noisy)
+    quiet.gate_noise = 0.0
+    assert torch.equal(noisy(x)[0], quiet.train()(x)[0])
+
+
+@MEMORY
 def test_fused_equals_generic_over_a_long_sequence(memory: str) -> None:
     rnn = layer(memory)
     x = torch.randn(200, 2, IN, dtype=torch.float64, requires_grad=True)
@@ -302,8 +328,9 @@ def test_the_recurrence_passes_opcheck() -> None:
     read = state.read.detach().flatten(1).requires_grad_()
     heads = (rnn.value.weight, rnn.value.bias, rnn.gates.weight, rnn.gates.bias)
     given = (x, by_x, bias, recurrent, *heads, *state.parts, read, *state.memory._cells())
-    args = (2, "lstm", [3, 3, 2, 1], *given)
-    torch.library.opcheck(recurrence, args)
+    for noise in (None, torch.randn(4, 3, 4)):
+        args = (2, "lstm", [3, 3, 2, 1], *given, noise)
+        torch.library.opcheck(recurrence, args)
 
 
 @pytest.mark.parametrize(

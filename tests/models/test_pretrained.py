@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pushpop import Transducer
+from pushpop import files as files_module
 from pushpop.errors import InputError
 from pushpop.models import folder as folder_module
 from pushpop.tasks import Vocabulary
@@ -306,7 +307,7 @@ def test_a_save_killed_anywhere_leaves_the_old_model_or_the_new_one(
 
             for name in ("fsync", "rename", "replace", "open"):
                 patched.setattr(os, name, counted(getattr(os, name)))
-            patched.setattr(folder_module, "open", counted(open), raising=False)
+            patched.setattr(files_module, "open", counted(open), raising=False)
             patched.setattr(Path, "rmdir", counted(Path.rmdir))
             patched.setattr(shutil, "rmtree", lambda *args, **kwargs: None)
             try:

@@ -1,8 +1,11 @@
-"""Tiny runs, and what is left of them."""
+"""Tiny runs, ways to kill them, and what is left of them."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from pushpop.training import TrainConfig
@@ -54,3 +57,33 @@ def load_model(run: Path) -> dict[str, bytes]:
 
     state = Transducer.from_pretrained(run).state_dict()
     return {name: tensor.to(torch.float32).numpy().tobytes() for name, tensor in state.items()}
+
+
+class Killed(BaseException):
+    """Nothing catches this."""
+
+
+@contextmanager
+def at_call(
+    place: Any, name: str, number: int, action: Callable[[], None], after: bool = False
+) -> Iterator[None]:
+    """Do something before (or after) call number so and so of a function."""
+    original, calls = getattr(place, name), [0]
+
+    def counted(*args: Any, **options: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == number and not after:
+            action()
+        result = original(*args, **options)
+        if calls[0] == number and after:
+            action()
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(place, name, counted)
+        yield
+    assert calls[0] >= number, f"{name} was called {calls[0]} times only"
+
+
+def killed() -> None:
+    raise Killed

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from pushpop import files as files_module
 from pushpop.errors import InputError
 from pushpop.training import checkpoint as module
 from pushpop.training.checkpoint import (
@@ -149,7 +150,9 @@ def test_a_failed_write_leaves_the_old_checkpoint(
             full()
 
     if call in ("open", "write"):
-        monkeypatch.setattr(module, "open", full if call == "open" else FullFile, raising=False)
+        monkeypatch.setattr(
+            files_module, "open", full if call == "open" else FullFile, raising=False
+        )
     else:
         monkeypatch.setattr(os, call, full)
     for step in (7, 8):

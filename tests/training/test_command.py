@@ -17,7 +17,7 @@ from pushpop.cli import main
 from pushpop.tasks import get_task
 from pushpop.training import TrainConfig, train
 from pushpop.training.live import LiveView, sparkline
-from pushpop.training.loop import Diverged
+from pushpop.training.trainer import Diverged
 from tests.models.examples import small_model
 from tests.training.runs import TINY, remains, tiny
 
@@ -99,8 +99,8 @@ def test_mistakes_are_one_line(given: str, message: str, capsys: Captured) -> No
 
 def test_another_config_in_the_same_directory_is_refused(tmp_path: Path, capsys: Captured) -> None:
     train(tiny(steps=3), tmp_path)
-    told = refused([*arguments(steps=4), "--run", str(tmp_path)], capsys)
-    assert "holds a run with steps 3, not 4" in told
+    told = refused([*arguments(steps=4, hidden=6), "--run", str(tmp_path)], capsys)
+    assert "holds a run with hidden 5, not 6:" in told
 
 
 def test_resume_goes_on_with_the_runs_own_options(tmp_path: Path, capsys: Captured) -> None:

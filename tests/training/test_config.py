@@ -15,7 +15,7 @@ from pushpop.training import TrainConfig, read_config_file
 def test_the_defaults_are_the_papers() -> None:
     config = TrainConfig()
     assert (config.optimiser, config.learning_rate, config.batch_size) == ("rmsprop", 1e-3, 10)
-    assert (config.clip, config.rmsprop_alpha, config.epsilon) == (1.0, 0.99, 1e-8)
+    assert (config.clip, config.rmsprop_alpha, config.epsilon) == (1.0, 0.9, 1e-8)
     assert (config.training_range, config.testing_range) == ((8, 64), (65, 128))
     assert (config.report_every, config.evaluate_every) == (100, 1000)
     assert (config.evaluate_sequences, config.steps) == (1000, 10_000)

@@ -6,8 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,11 +19,7 @@ from pushpop.training import RunDirectory, train
 from pushpop.training import checkpoint as checkpoint_module
 from pushpop.training import loop as loop_module
 from pushpop.training.checkpoint import file_of, load_latest, steps_in
-from tests.training.runs import remains, tiny
-
-
-class Killed(BaseException):
-    """Nothing catches this."""
+from tests.training.runs import Killed, at_call, killed, remains, tiny
 
 
 @pytest.fixture(scope="module")
@@ -33,32 +27,6 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("straight")
     train(tiny(), path)
     return remains(path)
-
-
-@contextmanager
-def at_call(
-    place: Any, name: str, number: int, action: Callable[[], None], after: bool = False
-) -> Iterator[None]:
-    """Do something before (or after) call number so and so of a function."""
-    original, calls = getattr(place, name), [0]
-
-    def counted(*args: Any, **options: Any) -> Any:
-        calls[0] += 1
-        if calls[0] == number and not after:
-            action()
-        result = original(*args, **options)
-        if calls[0] == number and after:
-            action()
-        return result
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(place, name, counted)
-        yield
-    assert calls[0] >= number, f"{name} was called {calls[0]} times only"
-
-
-def killed() -> None:
-    raise Killed
 
 
 # 24 batches; reports every 3, tests (of two ranges) every 6, checkpoints every 4. A save flushes

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from pushpop.commands.evaluate import evaluate
 from pushpop.commands.inspect import sample, sizes, version
+from pushpop.commands.sweep import sweep
 from pushpop.commands.train import train
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -15,5 +16,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "sizes": sizes,
     "train": train,
     "evaluate": evaluate,
+    "sweep": sweep,
 }
 SHORT_OPTIONS = {"sample": {"count": ("-n", "how many pairs")}}

@@ -6,7 +6,12 @@ from pushpop.errors import InputError
 
 
 def evaluate(
-    model: str, lengths: str = "65-128", sequences: int = 1000, seed: int = 0, task: str = ""
+    model: str,
+    lengths: str = "65-128",
+    sequences: int = 1000,
+    seed: int = 0,
+    task: str = "",
+    checkpoint: str = "",
 ) -> None:
     """Print coarse and fine accuracy of a trained model.
 
@@ -16,6 +21,7 @@ def evaluate(
         sequences: how many pairs are drawn for each
         seed: the same seed gives the same pairs
         task: the task to draw from; by default the one that the model was trained on
+        checkpoint: a checkpoint of the run: best, latest, or after how many batches
     """
     from pushpop.evaluation import evaluate as accuracy
     from pushpop.tasks import get_task, parse_lengths
@@ -24,7 +30,8 @@ def evaluate(
     ranges = [parse_lengths(part) for part in lengths.split(",")]
     if sequences < 1:
         raise InputError(f"{sequences} sequences asked for: expected at least 1")
-    found = load_trained(model, task, lambda text: print("pushpop:", text, file=sys.stderr))
+    warn = lambda text: print("pushpop:", text, file=sys.stderr)  # noqa: E731
+    found = load_trained(model, task, warn, checkpoint)
     drawn = get_task(found.task)
     print(f"{found.what} on {drawn.name}, {sequences} sequences a row")
     print("  lengths  coarse    fine  perplexity")

@@ -21,6 +21,8 @@ def train(
 
     from pushpop.training import Diverged, RunDirectory, TrainConfig, read_config_file
     from pushpop.training import train as run_training
+    from pushpop.training.config import CHANGEABLE
+    from pushpop.training.parallel import leads
     from pushpop.training.run import default_directory
     from pushpop.training.view import Plain, View
 
@@ -28,12 +30,15 @@ def train(
     if task is not None:
         given["task"] = task
     if resume is not None:
-        others = [*(f"--{name.replace('_', '-')}" for name in given if name != "task")]
+        others = [f"--{name.replace('_', '-')}" for name in given if name not in CHANGEABLE]
         others += [name for name, value in (("--run", run), ("--config", config)) if value]
-        others += ["TASK"] if task is not None else []
         if others:
-            raise InputError(f"--resume goes on with a run's own options: leave out {others[0]}")
-        settings, directory = RunDirectory(resume).config(), resume
+            allowed = ", ".join(f"--{name.replace('_', '-')}" for name in CHANGEABLE)
+            raise InputError(
+                f"--resume goes on with a run's own options: leave out "
+                f"{others[0].replace('--task', 'TASK')} (only {allowed} may change)"
+            )
+        settings, directory = RunDirectory(resume).config().override(given), resume
     else:
         wanted = {**(read_config_file(config) if config else {}), **given}
         if "task" not in wanted and not print_config:
@@ -44,16 +49,18 @@ def train(
         print(yaml.safe_dump(settings.to_dict(), sort_keys=False), end="")
         return
     view: View = Plain()
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and leads():
         from pushpop.training.live import LiveView
 
         view = LiveView()
     try:
         run_training(settings, directory, view)
     except Diverged as error:
-        print("pushpop:", error, file=sys.stderr)
+        if leads():
+            print("pushpop:", error, file=sys.stderr)
         raise SystemExit(1) from None
-    print(f"run: {directory}")
+    if leads():
+        print(f"run: {directory}")
 
 
 def add_options(command: ArgumentParser) -> None:
@@ -65,7 +72,7 @@ def add_options(command: ArgumentParser) -> None:
     metavars: dict[Any, str] = {int: "N", float: "X", bool: "true|false"}
     about_runs = {
         "--run": "the run's directory; by default runs/TASK-MEMORY-seedN",
-        "--resume": "go on with the unfinished run in this directory",
+        "--resume": "go on with the run in this directory; --steps and the like may be new",
         "--config": "a YAML or JSON file of options; the command line goes before it",
     }
     for field in fields(TrainConfig):

@@ -127,7 +127,7 @@ def elman_forward(t, rows, now, befores, z, projected, bias, acts, hidden, c, c_
 
 @_jit
 def gates_forward(t, rows, hidden, weight, bias, gates, value, value_bias, values):
-    """gates[t] = sigmoid(weight h_t + bias), values[t] = tanh(value + value_bias)."""
+    """gates[t] = sigmoid(weight h_t + bias + gates[t]), values[t] = tanh(value + value_bias)."""
     one = bias.dtype.type(1)
     for b in range(rows):
         h, v, given = hidden[t, b], values[t, b], value[b]
@@ -136,7 +136,7 @@ def gates_forward(t, rows, hidden, weight, bias, gates, value, value_bias, value
         tanh_row(v)
         for e in range(bias.size):
             row = weight[e]
-            x = bias[e]
+            x = bias[e] + gates[t, b, e]
             for k in range(row.size):
                 x += row[k] * h[k]
             gates[t, b, e] = one / (one + exp(-x))

@@ -41,9 +41,12 @@ def can_run(layer: "MemoryRNN", x: Tensor) -> bool:
 
 
 def run(
-    layer: "MemoryRNN", x: Tensor, state: RNNState, sizes: list[int]
+    layer: "MemoryRNN", x: Tensor, state: RNNState, sizes: list[int], noise: Tensor | None
 ) -> tuple[Tensor, RNNState]:
-    """x [T, B, I] with sizes[t] rows at step t -> hidden [T, B, H] and the state after each row."""
+    """x [T, B, I] with sizes[t] rows at step t -> hidden [T, B, H] and the state after each row.
+
+    `noise` [T, B, 2 E] is added to the gates before their sigmoid.
+    """
     T, B, _ = x.shape
     if T == 0 or B == 0:
         return x.new_zeros(T, B, layer.hidden_size), state
@@ -55,7 +58,7 @@ def run(
     hidden, now, c, values, strengths, rows, counts, *_ = recurrence(
         KINDS.index(layer.memory.kind), name, sizes, x, by_x, bias, recurrent,
         layer.value.weight, layer.value.bias, layer.gates.weight, layer.gates.bias,
-        state.parts[0], state.parts[-1], state.read.flatten(1), *cells,
+        state.parts[0], state.parts[-1], state.read.flatten(1), *cells, noise,
     )  # fmt: skip
     h, read = now.split([H, reads], dim=1)
     after = RNNState(
@@ -98,7 +101,7 @@ def recurrence(
     kind: int, cell: str, sizes: list[int], x: Tensor, by_x: Tensor, bias: Tensor,
     recurrent: Tensor, value_weight: Tensor, value_bias: Tensor,
     gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor,
-    initial: Tensor, strengths: Tensor,
+    initial: Tensor, strengths: Tensor, noise: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
     """h [T, B, H]; the final `now` and c; values [T, B, E, D]; strengths, rows and counts of the
     final cells (`memory.state.Walked`); then, for the backward pass, `now` and c before each step,
@@ -112,10 +115,14 @@ def recurrence(
     befores, c_befores, acts, gates, *log = saved
     (T, B, _), H = x.shape, h.shape[1]
     if sizes[-1] < B:  # padded steps are never written, but they take part in products
-        for padded in (hidden, values, befores, c_befores, acts, gates):
+        for padded in (hidden, values, befores, c_befores, acts):
             padded.zero_()
     elif cell != "lstm":
         c_befores.zero_()
+    if noise is None:
+        gates.zero_()
+    else:
+        gates.copy_(noise)  # where `gates_forward` looks for it
     h_now = now[:, :H]
     h_now.copy_(h)
     now[:, H:].copy_(read)
@@ -154,7 +161,7 @@ def _(
     kind: int, cell: str, sizes: list[int], x: Tensor, by_x: Tensor, bias: Tensor,
     recurrent: Tensor, value_weight: Tensor, value_bias: Tensor,
     gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor,
-    initial: Tensor, strengths: Tensor,
+    initial: Tensor, strengths: Tensor, noise: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
     return _outputs(x, recurrent, gate_bias, h, initial, strengths)
 
@@ -287,6 +294,7 @@ def _backward(ctx: Any, grads: list[Tensor | None]) -> Any:
         None,
         None,
         *recurrence_backward(ctx.kind, ctx.cell, ctx.sizes, *inputs, initial, saved, *grads[:5]),
+        None,
     )
 
 

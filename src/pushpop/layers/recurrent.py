@@ -38,6 +38,9 @@ class MemoryRNN(nn.Module):
         push_bias: what the push gates' biases start at; one number, or a deque's (top, bottom).
             `None`: drawn as the weights are.
         pop_bias: the same for the pop gates. Negative, or pops empty the memory and teach nothing.
+        gate_noise: in training mode, whole sequences have normal noise of this deviation added to
+            their gates before the sigmoid. Only gates far from 1/2 withstand it, so it teaches the
+            layer to push and pop all or nothing, which carries over to longer sequences.
         backend: "fused" (whole sequences on the CPU, hand-written gradients), "generic" (step by
             step, any cell and device) or "auto": fused where it can run.
 
@@ -57,6 +60,7 @@ class MemoryRNN(nn.Module):
         *,
         push_bias: Bias | None = None,
         pop_bias: Bias | None = -1.0,
+        gate_noise: float = 0.0,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -70,7 +74,7 @@ class MemoryRNN(nn.Module):
             if size < 1:
                 raise ValueError(f"{name}_size must be at least 1; got {size}")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, outputs
-        self.batch_first, self.backend = batch_first, backend
+        self.batch_first, self.backend, self.gate_noise = batch_first, backend, gate_noise
         self.memory = MEMORIES[memory](width, validate=False)  # gates are sigmoids: always valid
         seen = input_size + self.ends * width
         self.cell = make_cell(cell, seen, hidden_size)
@@ -188,17 +192,23 @@ class MemoryRNN(nn.Module):
                 "backend 'fused' runs the cells lstm, gru and rnn in float32 or float64 on the "
                 f"CPU; got {type(self.cell).__name__}, {x.dtype} on {x.device}"
             )
+        noise = None
+        if self.training and self.gate_noise:
+            noise = self.gate_noise * torch.randn(*x.shape[:2], 2 * self.ends).to(x)
         go = fused.run if able and self.backend != "generic" else _run_generic
-        hidden, state = go(self, x, state, sizes)
+        hidden, state = go(self, x, state, sizes, noise)
         if ragged is not None:
             hidden, state = hidden[:, ragged.back], state.rows(ragged.back)
         return hidden, state
 
-    def _step(self, x: Tensor, state: RNNState) -> tuple[Tensor, RNNState]:
+    def _step(
+        self, x: Tensor, state: RNNState, noise: Tensor | None = None
+    ) -> tuple[Tensor, RNNState]:
         """One step of the controller and of the memory: o' [B, H] and the state."""
         controller = self.cell(torch.cat([x, state.read.flatten(1)], dim=-1), state.controller)
         h = controller[0] if self.has_c else controller
-        push, pop = torch.sigmoid(self.gates(h)).chunk(2, dim=-1)
+        logits = self.gates(h) if noise is None else self.gates(h) + noise
+        push, pop = torch.sigmoid(logits).chunk(2, dim=-1)
         value = torch.tanh(self.value(h))
         if self.ends == 2:
             value = value.reshape(len(value), 2, -1)
@@ -230,21 +240,21 @@ class MemoryRNN(nn.Module):
 
 
 def _run_generic(
-    layer: MemoryRNN, x: Tensor, state: RNNState, sizes: list[int]
+    layer: MemoryRNN, x: Tensor, state: RNNState, sizes: list[int], noise: Tensor | None
 ) -> tuple[Tensor, RNNState]:
     """Step by step, by autograd. Rows are sorted by length: step t has the first sizes[t] of them,
     and the state of a row that has ended is set aside.
     """
     ended: list[RNNState] = []
     hidden = []
-    for x_t, size in zip(x, sizes, strict=True):
+    for t, (x_t, size) in enumerate(zip(x, sizes, strict=True)):
         if size == 0:
             break
         rows = state.read.shape[0]
         if size < rows:
             ended.append(state.rows(slice(size, rows)))
             state = state.rows(slice(0, size))
-        h, state = layer._step(x_t[:size], state)
+        h, state = layer._step(x_t[:size], state, None if noise is None else noise[t, :size])
         hidden.append(nn.functional.pad(h, (0, 0, 0, x.shape[1] - size)))
     padding = x.new_zeros(x.shape[0] - len(hidden), x.shape[1], layer.hidden_size)
     steps = torch.cat([torch.stack(hidden), padding]) if hidden else padding

@@ -16,12 +16,8 @@ the same calls one time step at a time: `begin`, `step`, `finish`. Kernels that 
 in one file, because Numba's cache does not notice edits in imported files.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import njit
-
-Array = np.ndarray[Any, Any]
 
 STACK, QUEUE, DEQUE = 0, 1, 2
 TOP, BOTTOM = 0, 1

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from pushpop.errors import InputError
+from pushpop.files import write_file
 from pushpop.layers import MemoryRNN
 from pushpop.memory import reference
 from pushpop.models.body import LSTMBody, MemoryBody
@@ -160,8 +161,6 @@ def export_onnx(model: Transducer, path: str | Path) -> list[Path]:
             )
     finally:
         model.train(training)
-    from pushpop.training.checkpoint import write_file
-
     for name, graph in written.items():
         try:
             write_file(name, graph.SerializeToString())

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from pushpop.errors import InputError
+from pushpop.files import flush_names, write_flushed
 
 COMPLETE = ".saved"
 STAGING = ".saving-"
@@ -30,8 +31,8 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
         staging = Path(mkdtemp(prefix=STAGING, dir=folder))
         try:
             for name, data in files.items():
-                _write(staging / name, data)
-            _flush(staging)
+                write_flushed(staging / name, data, "xb")
+            flush_names(staging)
             os.rename(staging, folder / COMPLETE)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
@@ -39,7 +40,7 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
                 with suppress(OSError):
                     folder.rmdir()
             raise
-        _flush(folder)
+        flush_names(folder)
         _move_out(folder)
         _tidy(folder)
     except OSError as error:
@@ -66,25 +67,8 @@ def _move_out(folder: Path) -> None:
         return
     for file in sorted(complete.iterdir()):
         os.replace(file, folder / file.name)
-    _flush(folder)
+    flush_names(folder)
     complete.rmdir()
-
-
-def _write(path: Path, data: bytes) -> None:
-    with open(path, "xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _flush(folder: Path) -> None:
-    """Make sure that the names in a folder are on the disk, where the system can do that."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _tidy(folder: Path) -> None:

@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from pushpop.errors import InputError
+from pushpop.files import write_file
 
 FORMAT = "pushpop checkpoint 1"
 NAME = re.compile(r"step-(\d{8,})\.safetensors")
@@ -160,32 +161,6 @@ def restore_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor], rate:
     for group in groups:
         group["lr"] = rate
     optimiser.load_state_dict({"state": state, "param_groups": groups})
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Replace a file by one with these contents, or leave it as it is."""
-    temporary = path.with_name(f".{path.name}.writing")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    _flush(path.parent)
-
-
-def _flush(folder: Path) -> None:
-    """Make sure that the names in a folder are on the disk, where the system can do that."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _digest_place(data: bytes) -> re.Match[bytes]:

@@ -11,26 +11,43 @@ from typing import Any, Literal, get_args
 from pushpop.errors import InputError, did_you_mean
 from pushpop.models.config import Bias, CellName, Memory, TransducerConfig
 from pushpop.tasks import Lengths, get_task, parse_lengths
+from pushpop.training.recipes import RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
+Keep = Literal["best", "last"]
+Device = Literal["cpu", "cuda"]
 Number = int | float
+
+CHANGEABLE = ("steps", "minutes", "until_solved", "threads", "tensorboard")
+"""Options that a run can go on under other values of: they say when it stops, not what it does."""
 
 
 def option(
-    default: Any, text: str, least: Number | None = None, above: Number | None = None
+    default: Any,
+    text: str,
+    least: Number | None = None,
+    above: Number | None = None,
+    kw_only: bool = False,
 ) -> Any:
     """A field with its help text and, for a number, the bound that it must reach or exceed."""
-    return field(default=default, metadata={"help": text, "least": least, "above": above})
+    metadata = {"help": text, "least": least, "above": above}
+    return field(default=default, metadata=metadata, kw_only=kw_only)
 
 
 @dataclass(frozen=True)
 class TrainConfig:
     """What is trained, on what, how, and when it stops. The defaults are the paper's protocol.
 
-    Text is accepted for every option, as it comes from a command line or a file.
+    Text is accepted for every option, as it comes from a command line or a file. The constructor
+    takes the values as they are; it is `from_dict` that has the recipe fill in what is not given.
     """
 
     task: str = option("copy", "a task's name (pushpop sample --help lists them) or a .itg file")
+    recipe: RecipeName = option(
+        "paper",
+        "values for options that are not given: paper (the defaults) or pushpop",
+        kw_only=True,
+    )
     memory: Memory = option("stack", "stack, queue, deque, or none for a deep LSTM")
     layers: int = option(1, "layers of the deep LSTM; 1 with a memory", least=1)
     cell: CellName = option("lstm", "the controller: lstm, gru or rnn")
@@ -47,7 +64,7 @@ class TrainConfig:
     batch_size: int = option(10, "sequences in a batch", least=1)
     optimiser: Optimiser = option("rmsprop", "rmsprop or adam")
     learning_rate: float = option(1e-3, "step size of the optimiser", above=0)
-    rmsprop_alpha: float = option(0.99, "memory of RMSProp's mean square", least=0)
+    rmsprop_alpha: float = option(0.9, "memory of RMSProp's mean square", least=0)
     epsilon: float = option(1e-8, "what the optimiser adds to its denominator", above=0)
     clip: float = option(
         1.0, "every gradient element is held to plus or minus this; 0: no clipping", 0
@@ -64,13 +81,18 @@ class TrainConfig:
     steps: int = option(10_000, "stop after so many batches", least=1)
     minutes: float = option(0.0, "stop after so many minutes; 0: no limit", least=0)
     until_solved: bool = option(False, "stop once test coarse is 0.999 or more twice in a row")
+    keep: Keep = option(
+        "best", "the model at the end: best by average training perplexity, unless solved, or last"
+    )
     report_every: int = option(100, "batches from one average training perplexity to the next", 1)
     evaluate_every: int = option(1000, "batches from one test of accuracy to the next", least=1)
     evaluate_sequences: int = option(
         1000, "sequences of each test, train and test lengths", least=1
     )
     checkpoint_every: int = option(500, "batches from one checkpoint to the next", least=1)
+    device: Device = option("cpu", "cpu, or cuda for a GPU")
     threads: int = option(1, "threads that torch computes with", least=1)
+    tensorboard: bool = option(False, "write curves for TensorBoard into RUN/tensorboard")
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -117,12 +139,27 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
-        """The defaults with these options in place; `where` begins the messages of errors."""
+        """These options, the rest from their recipe and then the defaults.
+
+        `where` begins the messages of errors.
+        """
+        given = cls.from_saved(data, where)
+        recipe = RECIPES[given.recipe](given.task, given.memory, given.training_range[1])
+        return cls.from_saved({**recipe, **data}, where) if recipe else given
+
+    @classmethod
+    def from_saved(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
+        """What `to_dict` gave: no recipe. Options that it did not know yet get their defaults."""
         try:
             check_names(data)
             return cls(**data)
         except InputError as error:
             raise InputError(f"{where}: {error}" if where else str(error)) from None
+
+    def differences(self, other: "TrainConfig") -> dict[str, tuple[Any, Any]]:
+        """The options that have another value in `other`: this one's and the other's."""
+        here, there = self.to_dict(), other.to_dict()
+        return {name: (here[name], there[name]) for name in here if here[name] != there[name]}
 
     def override(self, options: Mapping[str, Any]) -> "TrainConfig":
         """This config with other values for some options."""

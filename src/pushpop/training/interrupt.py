@@ -3,7 +3,7 @@
 import signal
 import threading
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 
 class StopRequested(Exception):
@@ -32,7 +32,7 @@ class Signals:
         if self.received is not None:
             raise StopRequested
 
-    def leave(self) -> None:
+    def leave(self) -> NoReturn:
         """Raise what ends the process as the signal would have: exit codes 130 and 143."""
         if self.received == signal.SIGINT:
             raise KeyboardInterrupt

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pushpop.training.config import TrainConfig
 from pushpop.training.schedule import Progress
-from pushpop.training.view import Speed, View, accuracies, describe
+from pushpop.training.view import Speed, View, accuracies, describe, end_of
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -59,7 +59,7 @@ class LiveView(View):
     def end(self, report: dict[str, Any]) -> None:
         """The final accuracies, in place of the panel."""
         self.close()
-        self.console.print(f"[bold]final[/] {accuracies(report)}  {report['seconds']:.0f} s")
+        self.console.print(f"[bold]final[/] {end_of(report)}")
 
     def close(self) -> None:
         """Leave the panel as it is."""

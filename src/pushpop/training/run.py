@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from pushpop.errors import InputError
-from pushpop.training.checkpoint import write_file
-from pushpop.training.config import TrainConfig
+from pushpop.files import write_file
+from pushpop.training.checkpoint import steps_in
+from pushpop.training.config import CHANGEABLE, TrainConfig
 
 CONFIG, ENVIRONMENT, METRICS, REPORT = (
     "training.json",
@@ -40,18 +41,21 @@ class RunDirectory:
         self._log: IO[bytes] | None = None
 
     def config(self) -> TrainConfig:
-        """The options that the run was started with."""
-        return TrainConfig.from_dict(self._read(CONFIG), str(self.path / CONFIG))
+        """The options that the run was started with, or last went on under."""
+        return TrainConfig.from_saved(self._read(CONFIG), str(self.path / CONFIG))
 
     def report(self) -> dict[str, Any] | None:
-        """The final report, once the run is finished."""
-        return self._read(REPORT) if (self.path / REPORT).exists() else None
+        """The final report, once the run is finished; not that of an end it has gone on from."""
+        if not (self.path / REPORT).exists():
+            return None
+        report = self._read(REPORT)
+        return report if is_the_end(report, self.config()) else None
 
     def environment(self) -> dict[str, Any]:
         """What the run was started with."""
         return self._read(ENVIRONMENT) if (self.path / ENVIRONMENT).exists() else {}
 
-    def prepare(self, config: TrainConfig) -> None:
+    def prepare(self, config: TrainConfig, processes: int = 1) -> None:
         """Make the directory, or make sure that it holds a run with the same options."""
         if (self.path / CONFIG).exists():
             check_same(self.path, self.config(), config)
@@ -66,8 +70,33 @@ class RunDirectory:
                 f"{self.path}: holds {', '.join(others[:3])} but no {CONFIG}: expected a run or "
                 "a new directory"
             )
-        self.write(ENVIRONMENT, environment(config.threads))
+        self.write(ENVIRONMENT, environment(config.threads, processes))
         self.write(CONFIG, config.to_dict())
+
+    def go_on(self, config: TrainConfig) -> list[str]:
+        """Have the run go on under these options from now on; says what has changed.
+
+        Once that is written, a report of an end that is none any more does not count, and it stays
+        until there is a new one: a kill loses nothing at any time.
+        """
+        changes = self.config().differences(config)
+        done = self.batches_done() if "steps" in changes else 0
+        if config.steps < done:
+            raise InputError(
+                f"{self.path}: {done} batches are done, steps is {config.steps}: expected {done} "
+                "or more"
+            )
+        if changes:
+            self.write(CONFIG, config.to_dict())
+        return [f"{name} was {before}, is {now}" for name, (before, now) in changes.items()]
+
+    def batches_done(self) -> int:
+        """The last batch that there is a checkpoint or a line of the log of."""
+        with suppress(OSError):
+            for line in reversed((self.path / METRICS).read_text("utf-8").splitlines()):
+                with suppress(ValueError, KeyError, TypeError):  # cut off by a kill
+                    return int(max([json.loads(line)["step"], *steps_in(self.checkpoints)]))
+        return max(steps_in(self.checkpoints), default=0)
 
     def write(self, name: str, data: Any) -> None:
         """Replace a JSON file, or leave it as it is."""
@@ -151,10 +180,11 @@ def default_directory(config: TrainConfig) -> str:
 
 
 def check_same(path: Path, found: TrainConfig, wanted: TrainConfig) -> None:
-    """Refuse to go on with a run under other options."""
-    here, now = found.to_dict(), wanted.to_dict()
+    """Refuse to go on with a run under other options, but for those that say when to stop."""
     differing = [
-        f"{name} {here[name]!r}, not {now[name]!r}" for name in now if here[name] != now[name]
+        f"{name} {here!r}, not {now!r}"
+        for name, (here, now) in found.differences(wanted).items()
+        if name not in CHANGEABLE
     ]
     if differing:
         raise InputError(
@@ -163,7 +193,17 @@ def check_same(path: Path, found: TrainConfig, wanted: TrainConfig) -> None:
         )
 
 
-def environment(threads: int) -> dict[str, Any]:
+def is_the_end(report: dict[str, Any], config: TrainConfig) -> bool:
+    """Whether a run with these options stops where a report was written."""
+    limit = round(60 * config.minutes, 3)  # rounded as in the report
+    return bool(
+        report.get("step", 0) >= config.steps
+        or (config.minutes and report.get("seconds", 0) >= limit)
+        or (config.until_solved and report.get("stopped_by") == "solved")
+    )
+
+
+def environment(threads: int, processes: int = 1) -> dict[str, Any]:
     """What a result may depend on besides the options."""
     packages = ("pushpop", "torch", "numba", "numpy", "safetensors")
     return {
@@ -172,6 +212,7 @@ def environment(threads: int) -> dict[str, Any]:
         "platform": platform.platform(),
         "machine": platform.machine(),
         "threads": threads,
+        "processes": processes,
         "commit": commit(),
     }
 

@@ -19,8 +19,11 @@ class Progress:
     log_size: int = 0  # bytes of the log up to there
     interval: tuple[float, int] = (0.0, 0)  # nll and symbols since the last report
     window: list[tuple[float, int]] = field(default_factory=list)  # the same of the last batches
+    interval_longest: int = 0  # `longest` when the interval began
     perplexity: float | None = None  # as last reported
-    best_perplexity: float | None = None
+    perplexity_longest: int = 0  # of the easiest batch in it
+    best_perplexity: float | None = None  # of the best checkpoint
+    best_longest: int = 0
     best_step: int | None = None
     solved: int = 0  # tests in a row that found the task solved
     seconds: float = 0.0
@@ -28,7 +31,8 @@ class Progress:
     @classmethod
     def start(cls, config: TrainConfig) -> "Progress":
         """Before the first batch."""
-        return cls(config.curriculum_start or config.training_range[1], config.learning_rate)
+        longest = config.curriculum_start or config.training_range[1]
+        return cls(longest, config.learning_rate, interval_longest=longest)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -66,15 +70,25 @@ class Progress:
     def report(self) -> float:
         """The average training perplexity since the last report; starts a new average."""
         self.perplexity = perplexity(*self.interval)
-        self.interval = 0.0, 0
+        self.perplexity_longest = self.interval_longest
+        self.interval, self.interval_longest = (0.0, 0), self.longest
         return self.perplexity
+
+    def improves(self) -> bool:
+        """Whether the last report is better than that of the best checkpoint.
+
+        While the curriculum rises, perplexity does too: longer sources go before.
+        """
+        if self.perplexity is None or self.best_perplexity is None:
+            return self.perplexity is not None
+        here = self.perplexity_longest, -self.perplexity
+        return here > (self.best_longest, -self.best_perplexity)
 
     def mark_best(self) -> None:
         """Note whether the checkpoint about to be written is the best so far."""
-        if self.perplexity is not None and (
-            self.best_perplexity is None or self.perplexity < self.best_perplexity
-        ):
-            self.best_perplexity, self.best_step = self.perplexity, self.step
+        if self.improves():
+            self.best_perplexity, self.best_longest = self.perplexity, self.perplexity_longest
+            self.best_step = self.step
 
 
 def perplexity(nll: float, symbols: int) -> float:

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+import torch
+
 from pushpop.errors import InputError
 from pushpop.models import Transducer
 from pushpop.tasks import get_task
-from pushpop.training.checkpoint import load_latest
+from pushpop.training.checkpoint import Checkpoint, file_of, load, load_latest, steps_in
+from pushpop.training.config import TrainConfig
 from pushpop.training.run import CONFIG, RunDirectory
 
 
@@ -22,24 +25,25 @@ class Trained:
 
 
 def load_trained(
-    path: str | PathLike[str], task: str | None, warn: Callable[[str], None]
+    path: str | PathLike[str],
+    task: str | None,
+    warn: Callable[[str], None],
+    checkpoint: str = "",
 ) -> Trained:
     """The final model of a run, the latest checkpoint of an unfinished one, or a saved model.
 
     `task` goes before the one that the model was trained on; `warn` is told of broken checkpoints.
+    `checkpoint` asks for one of a run's: "best", "latest", or after how many batches.
     """
     path = Path(path)
     run = RunDirectory(path)
-    if (path / CONFIG).exists() and run.report() is None:
+    is_run = (path / CONFIG).exists()
+    if checkpoint and not is_run:
+        raise InputError(f"{path}: no {CONFIG}: expected a run, to take checkpoint {checkpoint!r}")
+    if is_run and (checkpoint or run.report() is None):
         config = run.config()
-        found = load_latest(run.checkpoints, warn)
-        if found is None:
-            raise InputError(f"{path}: the run has no checkpoint yet")
-        step, checkpoint = found
-        model = Transducer(config.model, get_task(config.task).vocabulary)
-        tensors = checkpoint.tensors.items()
-        model.load_state_dict({k[6:]: t for k, t in tensors if k.startswith("model.")})
-        return Trained(model, task or config.task, f"{path} after batch {step}")
+        step, found = find_checkpoint(run.checkpoints, checkpoint or "latest", warn)
+        return Trained(model_of(config, found), task or config.task, f"{path} after batch {step}")
     model = Transducer.from_pretrained(path)
     training = model.metadata.get("training")
     known = training.get("task") if isinstance(training, dict) else model.metadata.get("task")
@@ -47,3 +51,35 @@ def load_trained(
     if not isinstance(task, str):
         raise InputError(f"{path}: does not say what it was trained on; give --task")
     return Trained(model, task, str(path))
+
+
+def find_checkpoint(
+    folder: Path, which: str, warn: Callable[[str], None]
+) -> tuple[int, Checkpoint]:
+    """The checkpoint after so many batches, the latest that is whole, or the best, and its step."""
+    steps = steps_in(folder)
+    if which.isdecimal():
+        if int(which) not in steps:
+            there = ", ".join(map(str, reversed(steps))) or "none"
+            raise InputError(f"{folder}: no checkpoint after batch {which}: there are {there}")
+        return int(which), load(file_of(folder, int(which)))
+    if which not in ("best", "latest"):
+        raise InputError(f"checkpoint is {which!r}, expected best, latest or a number of batches")
+    latest = load_latest(folder, warn)
+    if latest is None:
+        raise InputError(f"{folder}: the run has no checkpoint yet")
+    best = latest[1].data["progress"]["best_step"]
+    if which == "latest" or best == latest[0]:
+        return latest
+    if best is None:
+        raise InputError(f"{folder}: no checkpoint is the best yet: no perplexity was reported")
+    return best, load(file_of(folder, best))
+
+
+def model_of(config: TrainConfig, checkpoint: Checkpoint) -> Transducer:
+    """The model as it was at a checkpoint."""
+    with torch.random.fork_rng(devices=[]):
+        model = Transducer(config.model, get_task(config.task).vocabulary)
+    tensors = checkpoint.tensors.items()
+    model.load_state_dict({k[6:]: t for k, t in tensors if k.startswith("model.")})
+    return model

@@ -53,7 +53,7 @@ class Plain(View):
 
     def end(self, report: dict[str, Any]) -> None:
         """The final accuracies."""
-        self._say(f"final {accuracies(report)}  {report['seconds']:.0f} s")
+        self._say(f"final {end_of(report)}")
 
     def _say(self, text: str) -> None:
         print(text, flush=True)
@@ -122,3 +122,9 @@ def accuracies(record: dict[str, Any]) -> str:
         f"{name} {record[name]['coarse']:.3f}/{record[name]['fine']:.3f}"
         for name in ("train", "test")
     )
+
+
+def end_of(report: dict[str, Any]) -> str:
+    """The final accuracies, and which batch's weights they are of unless the last."""
+    kept = "" if report["kept_step"] == report["step"] else f"  kept: batch {report['kept_step']}"
+    return f"{accuracies(report)}{kept}  {report['seconds']:.0f} s"

@@ -1,0 +1,164 @@
+"""A sweep: jobs handed to workers until none is left, and what becomes of them."""
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Literal
+
+from pushpop.errors import InputError
+from pushpop.experiments.jobs import LOGS, Job, Outcome
+from pushpop.experiments.workers import Workers
+from pushpop.training.checkpoint import steps_in
+from pushpop.training.interrupt import Signals
+
+LOCK = ".sweep-lock"
+PATIENCE = 60.0
+"""Seconds to wait for the workers of a sweep that was killed to save and leave."""
+
+
+@dataclass(eq=False)
+class Progress:
+    """Where a job is."""
+
+    job: Job
+    state: Literal["waiting", "running", "done", "failed"] = "waiting"
+    before: bool = False  # it was finished when the sweep began
+    failures: int = 0
+    error: str = ""
+    started: float = 0.0
+    saved: int = -1  # the checkpoint that the last attempt began with
+
+
+@dataclass(eq=False)
+class SweepView:
+    """Shows nothing; `sweep_view.py` has two that do."""
+
+    rows: list[Progress] = field(default_factory=list)
+
+    def begin(self, rows: list[Progress]) -> None:
+        """The sweep starts."""
+        self.rows = rows
+
+    def event(self, row: Progress, what: str) -> None:
+        """A run was started, is done, failed..."""
+
+    def message(self, text: str) -> None:
+        """Something that the user should know."""
+
+    def tick(self) -> None:
+        """Time has passed."""
+
+    def close(self) -> None:
+        """Nothing more will come."""
+
+
+def sweep(jobs: list[Job], workers: Workers, view: SweepView | None = None) -> list[Progress]:
+    """Do every job that is not finished, and tell what became of each.
+
+    A run that fails is tried once more, after the others; a run whose worker was lost is tried
+    again as long as it gets farther. Called in the main thread, Ctrl-C and SIGTERM let every run
+    finish its batch and save, and then raise `KeyboardInterrupt` and `SystemExit(143)`.
+    """
+    view = view or SweepView()
+    rows = [Progress(job, "done", before=True) if job.finished else Progress(job) for job in jobs]
+    by_name = {row.job.name: row for row in rows}
+    waiting = deque(row for row in rows if row.state == "waiting")
+    running = 0
+    try:
+        with Signals() as signals:
+            view.begin(rows)
+            while waiting or running:
+                if signals.received is not None:
+                    view.message("stopping: every run finishes its batch and saves")
+                    workers.stop()
+                    while running:
+                        running -= len(workers.wait(0.5))
+                    signals.leave()
+                while waiting and workers.free() > 0:
+                    _start(waiting.popleft(), workers, view)
+                    running += 1
+                for outcome in workers.wait(0.5):
+                    running -= 1
+                    row = by_name[outcome.name]
+                    _end(row, outcome, view)
+                    if row.state == "waiting":
+                        waiting.append(row) if outcome.kind == "failed" else waiting.appendleft(row)
+                view.tick()
+    finally:
+        workers.close()
+        view.close()
+    return rows
+
+
+def _start(row: Progress, workers: Workers, view: SweepView) -> None:
+    row.job.log.parent.mkdir(parents=True, exist_ok=True)
+    row.state, row.started = "running", time.monotonic()
+    row.saved = _latest(row.job)
+    workers.submit(row.job)
+    view.event(row, "started")
+
+
+def _end(row: Progress, outcome: Outcome, view: SweepView) -> None:
+    """Enter how an attempt ended; a row that is to be tried again is waiting."""
+    if outcome.kind == "done":
+        row.state, row.error = "done", ""
+        view.event(row, "done")
+        return
+    row.error = outcome.error
+    if outcome.kind != "failed" and (last := last_line(row.job.log)):
+        row.error = f"{row.error or 'stopped'}; its last line: {last}"
+    if outcome.kind == "failed" or _latest(row.job) <= row.saved:
+        row.failures += 1
+    row.state = "waiting" if row.failures < 2 else "failed"
+    view.event(row, "failed" if row.state == "failed" else "again")
+
+
+def _latest(job: Job) -> int:
+    """The last batch that is saved, or -1."""
+    return max(steps_in(job.directory / "checkpoints"), default=-1)
+
+
+def last_line(log: Path) -> str:
+    """What a run said last."""
+    try:
+        lines = log.read_text("utf-8", errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+@contextmanager
+def sweep_lock(out: Path, view: SweepView) -> Iterator[int]:
+    """Keep a second sweep out of a folder; yields the file that holds the lock.
+
+    Workers inherit the file and with it the lock: those of a killed sweep are waited for.
+    """
+    try:
+        (out / LOGS).mkdir(parents=True, exist_ok=True)
+        lock = open(out / LOCK, "wb")  # noqa: SIM115  closed below
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror or error}") from None
+    with lock:
+        _wait_for(lock, out, view)
+        yield lock.fileno()
+
+
+def _wait_for(lock: IO[bytes], out: Path, view: SweepView) -> None:
+    with suppress(ImportError):
+        import fcntl
+
+        until, told = time.monotonic() + PATIENCE, False
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError:
+                if time.monotonic() > until:
+                    raise InputError(f"{out}: another sweep is at work there") from None
+            if not told:
+                view.message(f"{out}: another sweep is at work there; waiting for its end")
+                told = True
+            time.sleep(0.2)

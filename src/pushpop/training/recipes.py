@@ -1,0 +1,35 @@
+"""Recipes: values for options that neither the command line nor a file gives.
+
+A recipe is a function of what is trained: the task's name or file, the memory, and the longest
+source in training. What it leaves out keeps the default, which is the paper's.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+RecipeName = Literal["paper", "pushpop"]
+Recipe = Callable[[str, str, int], dict[str, Any]]
+
+
+def paper(task: str, memory: str, longest: int) -> dict[str, Any]:
+    """The defaults as they are."""
+    return {}
+
+
+def pushpop(task: str, memory: str, longest: int) -> dict[str, Any]:
+    """A small controller, short sources first, and a learning rate that fades once it is learnt.
+
+    A stack starts with longer sources: the controller holds short ones by itself, and then leaves
+    the memory alone.
+    """
+    start = 24 if memory == "stack" else 10
+    return {
+        "hidden": 48,
+        "memory_width": 64,
+        "learning_rate": 3e-3,
+        "curriculum_start": min(start, longest),
+        "decay": 0.998,
+    }
+
+
+RECIPES: dict[RecipeName, Recipe] = {"paper": paper, "pushpop": pushpop}

@@ -1,0 +1,133 @@
+"""A model in training: batch after batch, and what a checkpoint of it holds.
+
+Batch n is a function of the seed, n and the lengths allowed (`draw_batch`), and nothing else is
+random once the weights are drawn; so weights, optimiser and `Progress` are all that it takes to go
+on. Processes that train together have a trainer each, with the same state after every batch.
+"""
+
+from collections.abc import Iterator
+from math import isfinite
+
+import torch
+from torch import nn
+
+from pushpop.errors import InputError
+from pushpop.models import Transducer
+from pushpop.tasks import Batch, get_task
+from pushpop.tasks import batches as batches_of
+from pushpop.training.checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
+from pushpop.training.config import CHANGEABLE, TrainConfig
+from pushpop.training.parallel import Group
+from pushpop.training.schedule import Progress
+
+
+class Diverged(RuntimeError):
+    """The loss or a gradient is not finite. The weights are as they were before that batch."""
+
+
+class Trainer:
+    """Model, optimiser, schedules and batches of a run, from its start or a checkpoint on."""
+
+    def __init__(self, config: TrainConfig, group: Group) -> None:
+        self.config, self.group = config, group
+        self.task = get_task(config.task)
+        self.device = choose_device(config, group)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            self.model = Transducer(config.model, self.task.vocabulary).to(self.device)
+        self.optimiser = make_optimiser(config, self.model)
+        self.progress = Progress.start(config)
+        self.batches = self._batches()
+
+    def step(self) -> float:
+        """One batch: the gradient of the mean over target symbols, clipped, and an update.
+
+        Returns that mean.
+        """
+        config, progress = self.config, self.progress
+        lengths = progress.lengths(config)
+        batch = self.group.share_of(next(self.batches))
+        self.optimiser.zero_grad()
+        if batch is None:
+            nll, symbols = torch.zeros(()), 0
+        else:
+            nll, symbols = self.model.likelihood(batch.to(self.device))
+        value, symbols = self.group.add(float(nll.detach()), symbols)
+        if not isfinite(value):
+            raise Diverged(f"batch {progress.step + 1}: the loss is {value}")
+        if batch is not None:
+            (nll / symbols).backward()  # type: ignore[no-untyped-call]
+        self.group.add_gradients(self.model)
+        culprit = not_finite(self.model)
+        if culprit is not None:
+            raise Diverged(f"batch {progress.step + 1}: the gradient of {culprit} is not finite")
+        if config.clip:
+            nn.utils.clip_grad_value_(self.model.parameters(), config.clip)
+        self.optimiser.step()
+        progress.after_batch(config, value, symbols)
+        for group in self.optimiser.param_groups:
+            group["lr"] = progress.rate
+        if progress.lengths(config) != lengths:
+            self.batches = self._batches()
+        return value / symbols
+
+    def checkpoint(self) -> Checkpoint:
+        """Everything that it takes to go on from here."""
+        tensors = {f"model.{name}": t for name, t in self.model.state_dict().items()}
+        tensors |= {f"optimiser.{k}": t for k, t in optimiser_tensors(self.optimiser).items()}
+        data = {"config": self.config.to_dict(), "progress": self.progress.to_dict()}
+        return Checkpoint(tensors, data)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint of a run with the same options."""
+        saved = TrainConfig.from_saved(checkpoint.data["config"])
+        if not saved.differences(self.config).keys() <= set(CHANGEABLE):
+            raise InputError("a checkpoint of a run with other options")
+        parts: dict[str, dict[str, torch.Tensor]] = {"model": {}, "optimiser": {}}
+        for key, tensor in checkpoint.tensors.items():
+            part, _, name = key.partition(".")
+            parts[part][name] = tensor
+        self.progress = Progress.from_dict(checkpoint.data["progress"])
+        self.model.load_state_dict(parts["model"])
+        restore_optimiser(self.optimiser, parts["optimiser"], self.progress.rate)
+        self.batches = self._batches()
+
+    def _batches(self) -> Iterator[Batch]:
+        """The batches from the next one on, with the lengths that it is time for."""
+        return batches_of(
+            self.task,
+            seed=self.config.seed,
+            stream="train",
+            batch_size=self.config.batch_size,
+            lengths=self.progress.lengths(self.config),
+            start=self.progress.step,
+        )
+
+
+def choose_device(config: TrainConfig, group: Group) -> torch.device:
+    """The CPU, or the GPU of this process's number on its machine."""
+    if config.device == "cpu":
+        return torch.device("cpu")
+    if group.local_rank >= torch.cuda.device_count():
+        raise InputError(
+            f"device is 'cuda', and torch finds {torch.cuda.device_count()} GPUs: expected "
+            f"{group.local_rank + 1} or more"
+        )
+    return torch.device("cuda", group.local_rank)
+
+
+def make_optimiser(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:
+    """The optimiser that a config describes."""
+    rate, eps = config.learning_rate, config.epsilon
+    if config.optimiser == "adam":
+        return torch.optim.Adam(model.parameters(), lr=rate, eps=eps)
+    return torch.optim.RMSprop(model.parameters(), lr=rate, alpha=config.rmsprop_alpha, eps=eps)
+
+
+def not_finite(model: nn.Module) -> str | None:
+    """The first parameter whose gradient has NaN or infinity."""
+    gradients = [(name, p.grad) for name, p in model.named_parameters() if p.grad is not None]
+    if isfinite(float(torch.stack([g.sum() for _, g in gradients]).sum())):
+        return None
+    wrong = (name for name, gradient in gradients if not bool(gradient.isfinite().all()))
+    return next(wrong, None)  # none: finite numbers whose sum overflows

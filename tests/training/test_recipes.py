@@ -1,0 +1,86 @@
+"""Recipes: below what is given, above the defaults, and never applied twice."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import yaml
+
+from pushpop.cli import main
+from pushpop.errors import InputError
+from pushpop.training import RunDirectory, TrainConfig, train
+from pushpop.training import config as config_module
+from pushpop.training.recipes import RECIPES, RecipeName
+from tests.training.runs import TINY
+
+
+def test_every_recipe_has_a_name_and_options_that_exist() -> None:
+    assert tuple(RECIPES) == get_args(RecipeName)
+    names = {each.name for each in fields(TrainConfig)}
+    for name in RECIPES:
+        for memory in ("stack", "queue", "deque", "none"):
+            assert set(RECIPES[name]("copy", memory, 64)) <= names - {"task", "memory", "recipe"}
+            TrainConfig.from_dict({"recipe": name, "memory": memory})
+
+
+def test_the_papers_recipe_is_the_defaults() -> None:
+    assert TrainConfig.from_dict({"recipe": "paper"}) == TrainConfig.from_dict({}) == TrainConfig()
+
+
+def test_a_recipe_lies_between_the_defaults_and_what_is_given() -> None:
+    config = TrainConfig.from_dict({"recipe": "pushpop", "hidden": "99", "memory": "stack"})
+    recipe = RECIPES["pushpop"]("copy", "stack", 64)
+    assert config.hidden == 99
+    assert (config.memory_width, config.decay) == (recipe["memory_width"], recipe["decay"])
+    assert config.embedding == TrainConfig().embedding
+
+
+def test_a_recipe_depends_on_the_memory() -> None:
+    starts = {
+        memory: TrainConfig.from_dict({"recipe": "pushpop", "memory": memory}).curriculum_start
+        for memory in ("stack", "queue")
+    }
+    assert starts["stack"] > starts["queue"]
+
+
+def test_a_recipe_fits_short_sources() -> None:
+    config = TrainConfig.from_dict({"recipe": "pushpop", "train_lengths": "3-6"})
+    assert config.curriculum_start == 6
+
+
+def test_the_constructor_takes_its_arguments_as_they_are() -> None:
+    assert TrainConfig("copy", "stack", recipe="pushpop").hidden == TrainConfig().hidden
+
+
+def test_an_unknown_recipe_is_refused_by_name() -> None:
+    told = "mine.yaml: recipe is 'pushpp', expected paper, pushpop; did you mean 'pushpop'"
+    with pytest.raises(InputError, match=told):
+        TrainConfig.from_dict({"recipe": "pushpp"}, "mine.yaml")
+
+
+def test_print_config_shows_what_the_recipe_gave(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("recipe: pushpop\nlearning_rate: 0.5\nhidden: 7\n")
+    main(["train", "copy", "--config", str(path), "--hidden", "8", "--print-config"])
+    shown = yaml.safe_load(capsys.readouterr().out)
+    assert (shown["recipe"], shown["hidden"], shown["learning_rate"]) == ("pushpop", 8, 0.5)
+    assert shown["memory_width"] == RECIPES["pushpop"]("copy", "stack", 64)["memory_width"]
+
+
+def test_a_run_goes_on_as_it_began_when_the_recipe_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {k: v for k, v in TINY.items() if k != "decay"} | {"recipe": "pushpop", "steps": 3}
+    config = TrainConfig.from_dict(given)
+    report = train(config, tmp_path)
+    saved = json.loads((tmp_path / "training.json").read_text())
+    assert saved["decay"] == config.decay != TrainConfig().decay
+    other = {**RECIPES, "pushpop": lambda *_: {"decay": 0.5}}
+    monkeypatch.setattr(config_module, "RECIPES", other)
+    assert TrainConfig.from_dict(given).decay == 0.5
+    assert RunDirectory(tmp_path).config() == config
+    assert train(RunDirectory(tmp_path).config(), tmp_path) == report

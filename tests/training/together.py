@@ -1,0 +1,141 @@
+"""Run by torchrun in two processes: what each finds goes to FOLDER/RANK.json."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from pushpop import Transducer
+from pushpop.errors import InputError
+from pushpop.tasks import draw_batch, get_task
+from pushpop.training import TrainConfig, train
+from pushpop.training import loop as loop_module
+from pushpop.training.parallel import PATIENCE, Team
+from pushpop.training.trainer import Trainer
+from tests.training.runs import at_call, tiny
+
+# Five rows for two processes, and lengths from 2 to 20: both have different numbers of symbols.
+# A large epsilon, lest RMSProp makes a large step of the rounding in a small gradient.
+OPTIONS: dict[str, Any] = {"batch_size": 5, "train_lengths": "2-20", "epsilon": 1e-2}
+RANK = int(os.environ["RANK"])
+FOLDER = Path(sys.argv[1])
+
+
+def config() -> TrainConfig:
+    return tiny(**OPTIONS)
+
+
+def gradients(rows: int) -> dict[str, float]:
+    """How far the sum of both gradients is from one process's; and the mean by rank, from it."""
+    task = get_task("copy")
+    batch = draw_batch(task, seed=0, stream="t", index=3, batch_size=rows, lengths=(2, 20))
+    torch.manual_seed(0)
+    model = Transducer(config().model, task.vocabulary)
+    model.loss(batch).backward()  # type: ignore[no-untyped-call]
+    whole = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    found = []
+    for by_rank in (False, True):
+        model.zero_grad()
+        team, nll, symbols = Team(), torch.zeros(()), 0
+        mine = team.share_of(batch)
+        if mine is not None:
+            nll, symbols = model.likelihood(mine)
+        _, everybody = team.add(float(nll.detach()), symbols)
+        if mine is not None:
+            (nll / (2 * symbols if by_rank else everybody)).backward()  # type: ignore[no-untyped-call]
+        team.add_gradients(model)
+        parts = [p.grad for p in model.parameters() if p.grad is not None]
+        off = sum(float((a - b).square().sum()) for a, b in zip(parts, whole, strict=True))
+        found.append((off / sum(float(g.square().sum()) for g in whole)) ** 0.5)
+    return {"by symbols": found[0], "by rank": found[1]}
+
+
+def weights_after_steps() -> str:
+    trainer = Trainer(config(), Team())
+    for _ in range(6):
+        trainer.step()
+    tensors = trainer.model.state_dict().values()
+    return sha256(b"".join(t.numpy().tobytes() for t in tensors)).hexdigest()
+
+
+def outcome(name: str, options: dict[str, Any] | None = None) -> Any:
+    try:
+        return train(tiny(**{**OPTIONS, **(options or {})}), FOLDER / name)
+    except (SystemExit, KeyboardInterrupt, RuntimeError, InputError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def disturbed(name: str, rank: int, place: Any, attribute: str, number: int, act: Any) -> Any:
+    """What becomes of a run if one rank does something at call so and so; then it goes on."""
+    with ExitStack() as stack:
+        if rank == RANK:
+            stack.enter_context(at_call(place, attribute, number, act))
+        first = outcome(name)
+    return [first, outcome(name)]
+
+
+def send(number: int) -> Callable[[], None]:
+    return lambda: os.kill(os.getpid(), number)
+
+
+def full_disk() -> None:
+    raise InputError("checkpoint: cannot be written: No space left on device")
+
+
+def spoil_weights() -> None:
+    """Make the next gradient of this rank infinite, though its loss is finite."""
+    original = Transducer.likelihood
+
+    def once(self: Transducer, batch: Any) -> Any:
+        Transducer.likelihood = original  # type: ignore[method-assign]
+        nll, symbols = original(self, batch)
+        return nll + (self.get_parameter("body.h0").sum() * 0).sqrt(), symbols
+
+    Transducer.likelihood = once  # type: ignore[method-assign]
+
+
+def spoil_loss() -> None:
+    original = Transducer.likelihood
+
+    def once(self: Transducer, batch: Any) -> Any:
+        Transducer.likelihood = original  # type: ignore[method-assign]
+        nll, symbols = original(self, batch)
+        return nll * float("nan"), symbols
+
+    Transducer.likelihood = once  # type: ignore[method-assign]
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", timeout=PATIENCE)
+    (FOLDER / "occupied").mkdir(exist_ok=True)
+    (FOLDER / "occupied" / "thesis.tex").write_text("dear reader")
+    forward, step = (Transducer, "likelihood"), (loop_module.Trainer, "step")
+    found = {
+        "gradients": gradients(5),
+        "gradients of one row": gradients(1),
+        "weights": weights_after_steps(),
+        "straight": outcome("straight"),
+        "again": outcome("straight"),
+        "occupied": outcome("occupied"),
+        "small batch": outcome("small", {"batch_size": 1}),
+        "sigterm on rank 1": disturbed("term", 1, *forward, 7, send(signal.SIGTERM)),
+        "sigint on rank 0": disturbed("int", 0, loop_module, "evaluate", 3, send(signal.SIGINT)),
+        "full disk": disturbed("full", 0, loop_module, "save", 3, full_disk),
+        "nan on rank 1": disturbed("nan", 1, *step, 10, spoil_loss),
+        "infinite gradient on rank 0": disturbed("inf", 0, *step, 10, spoil_weights),
+    }
+    (FOLDER / f"{RANK}.json").write_text(json.dumps(found))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
