@@ -133,6 +133,22 @@ class Transducer(nn.Module):
         nll = nn.functional.cross_entropy(logits, wanted, reduction="sum")
         return Likelihood(nll, len(wanted))
 
+    def objective(self, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Likelihood]:
+        """What training makes small, summed as the likelihood is, and the likelihood.
+
+        With `smoothing`, that share of the wanted probability is spread over all symbols.
+        """
+        if not smoothing:
+            likelihood = self.likelihood(batch)
+            return likelihood.nll, likelihood
+        logits = self.scored_logits(batch)
+        wanted = batch.outputs[batch.mask]
+        smoothed, nll = (
+            nn.functional.cross_entropy(logits, wanted, reduction="sum", label_smoothing=share)
+            for share in (smoothing, 0.0)
+        )
+        return smoothed, Likelihood(nll, len(wanted))
+
     def loss(self, batch: Batch) -> Tensor:
         """The mean negative log likelihood of a target symbol or EOS."""
         nll, symbols = self.likelihood(batch)

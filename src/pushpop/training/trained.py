@@ -9,7 +9,8 @@ import torch
 
 from pushpop.errors import InputError
 from pushpop.models import Transducer
-from pushpop.tasks import get_task
+from pushpop.tasks import Vocabulary
+from pushpop.tasks.pairs_text import TextForm
 from pushpop.training.checkpoint import Checkpoint, file_of, load, load_latest, steps_in
 from pushpop.training.config import TrainConfig
 from pushpop.training.run import CONFIG, RunDirectory
@@ -43,7 +44,8 @@ def load_trained(
     if is_run and (checkpoint or run.report() is None):
         config = run.config()
         step, found = find_checkpoint(run.checkpoints, checkpoint or "latest", warn)
-        return Trained(model_of(config, found), task or config.task, f"{path} after batch {step}")
+        model = model_of(config, found, *run.symbols())
+        return Trained(model, task or config.task, f"{path} after batch {step}")
     model = Transducer.from_pretrained(path)
     training = model.metadata.get("training")
     known = training.get("task") if isinstance(training, dict) else model.metadata.get("task")
@@ -76,10 +78,15 @@ def find_checkpoint(
     return best, load(file_of(folder, best))
 
 
-def model_of(config: TrainConfig, checkpoint: Checkpoint) -> Transducer:
+def model_of(
+    config: TrainConfig,
+    checkpoint: Checkpoint,
+    vocabulary: Vocabulary,
+    text: TextForm | None = None,
+) -> Transducer:
     """The model as it was at a checkpoint."""
     with torch.random.fork_rng(devices=[]):
-        model = Transducer(config.model, get_task(config.task).vocabulary)
+        model = Transducer(config.model, vocabulary, text=text)
     tensors = checkpoint.tensors.items()
     model.load_state_dict({k[6:]: t for k, t in tensors if k.startswith("model.")})
     return model
