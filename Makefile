@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test lint bench soak figures clean
+.PHONY: help setup demo test lint browser bench soak figures clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -21,13 +21,20 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)  ## the paper's worked example: a memory, step by step
 	$(BIN)/python examples/worked_example.py
 
-test: lint  ## lint, type checks and the whole test suite
+test: lint browser  ## lint, type checks and the whole test suite
 	$(BIN)/python -m pytest -n 2
 
 lint: $(READY)  ## ruff check, ruff format --check, mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+browser:  ## find Chromium for the viewer's tests, or install it where that can be done
+	@command -v chromium chromium-browser google-chrome || \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing Chromium"; (apt-get update -qq && apt-get install -y -qq chromium) >/dev/null 2>&1 \
+	    || echo "Chromium could not be installed: the tests that need a browser will be skipped"; \
+	else echo "no Chromium here: the tests that need a browser will be skipped"; fi
 
 bench: $(READY)  ## measure speed and memory, about half an hour; writes results/*.json
 	$(BIN)/python benchmarks/memory_speed.py
@@ -36,13 +43,17 @@ bench: $(READY)  ## measure speed and memory, about half an hour; writes results
 	$(BIN)/python benchmarks/evaluation_speed.py
 	$(BIN)/python benchmarks/task_sampling.py
 	$(BIN)/python benchmarks/memory_scaling.py
+	$(BIN)/python benchmarks/viewer_length.py
 
-soak: $(READY)  ## a million streamed steps, 200 kills in mid-save; writes results/*.json
+soak: $(READY)  ## a million streamed steps, 200 kills in mid-save, 50 visitors; writes results/*.json
 	$(BIN)/python benchmarks/checkpoint_kills.py
 	$(BIN)/python benchmarks/streaming.py
+	$(BIN)/python benchmarks/serve_load.py
 
 figures: $(READY)  ## draw the figures of the docs again
 	$(BIN)/python docs/figures/intervals.py
+	$(BIN)/python docs/figures/figure_1a.py
+	$(BIN)/python docs/figures/traces.py
 
 clean:  ## remove .venv and caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -3,22 +3,25 @@
 import re
 import sys
 from argparse import Action
+from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
+import docstring_parser
 from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
 
-from pushpop.commands import COMMANDS, SHORT_OPTIONS
+from pushpop.commands import COMMANDS, OPTIONAL, SHORT
 from pushpop.commands.train import add_options, option_names
 from pushpop.errors import InputError, did_you_mean
 
 
 class HelpFormatter(DefaultHelpFormatter):
     """Adds type and default only where there is a default: the options of `train` are text or not
-    given, and say themselves what they are."""
+    given, and say themselves what they are; a switch is off."""
 
     def _get_help_string(self, action: Action) -> str:
-        if action.default is None and not action.required:
+        default = action.default
+        if (default is None or default is False or default == "") and not action.required:
             return action.help or ""
         return super()._get_help_string(action)
 
@@ -31,19 +34,31 @@ def build_parser() -> ArgumentParser:
     for name, function in COMMANDS.items():
         summary = (function.__doc__ or "").partition("\n")[0]
         command = ArgumentParser(description=summary, **settings)
-        short = SHORT_OPTIONS.get(name, {})
-        for parameter, (letter, text) in short.items():
-            given = signature(function).parameters[parameter]
-            kind, default = given.annotation, given.default
-            command.add_argument(letter, f"--{parameter}", type=kind, default=default, help=text)
         if name == "train":
             add_options(command)
         else:
-            command.add_function_arguments(
-                function, as_group=False, as_positional=True, skip=set(short)
-            )
+            add_parameters(command, name, function)
         commands.add_subcommand(name, command, help=summary)
     return parser
+
+
+def add_parameters(command: ArgumentParser, name: str, function: Callable[..., None]) -> None:
+    """An argument or option for every parameter of a function; its docstring has their help."""
+    described = docstring_parser.parse(function.__doc__ or "").params
+    texts = {each.arg_name: " ".join((each.description or "").split()) for each in described}
+    for each in signature(function).parameters.values():
+        key, text = (name, each.name), texts[each.name]
+        option = f"--{each.name.replace('_', '-')}"
+        if key in OPTIONAL:
+            command.add_argument(each.name, nargs=OPTIONAL[key], type=str, help=text)
+        elif each.default is each.empty:
+            command.add_argument(each.name, type=each.annotation, help=text)
+        elif each.default is False:
+            command.add_argument(option, action="store_true", help=text)
+        else:
+            spellings = [SHORT[key], option] if key in SHORT else [option]
+            kind, default = each.annotation, each.default
+            command.add_argument(*spellings, type=kind, default=default, help=text)
 
 
 def nearest_option(message: str, args: list[str]) -> str:

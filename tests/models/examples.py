@@ -32,12 +32,11 @@ VOCABULARY = Vocabulary(("a", "b", "c"), ("x", "y"))
 def small_model(
     body: str = "stack", vocabulary: Vocabulary = VOCABULARY, seed: int = 0, sharp: float = 4.0
 ) -> Transducer:
-    """Sizes of a few units; larger tables make the model surer of what it says."""
+    """Sizes of a few units; a larger output table makes the model surer of what it says."""
     torch.manual_seed(seed)
     config = TransducerConfig(embedding=5, hidden=7, memory_width=4, **(BODIES | READERS)[body])
     model = Transducer(config, vocabulary)
     with torch.no_grad():
-        model.input_table.weight *= 5
         model.output_table.weight.normal_(std=sharp)
     return model
 

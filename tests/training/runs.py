@@ -30,6 +30,16 @@ TINY: dict[str, Any] = {
     "curriculum_below": 200,  # a model that has learnt nothing is at 129 or so: raised soon
     "decay": 0.99,
     "decay_below": 135,
+    "gate_noise": 0.5,
+}
+# For two processes: five rows, and lengths from 2 to 20, so that both have different numbers of
+# symbols. A large epsilon, lest RMSProp makes a large step of the rounding in a small gradient. No
+# noise: each process has its own.
+TOGETHER: dict[str, Any] = {
+    "batch_size": 5,
+    "train_lengths": "2-20",
+    "epsilon": 1e-2,
+    "gate_noise": 0.0,
 }
 
 

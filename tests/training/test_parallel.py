@@ -17,11 +17,10 @@ from pushpop.errors import InputError
 from pushpop.training import train
 from pushpop.training.checkpoint import steps_in
 from pushpop.training.parallel import Group, exit_code
-from tests.training.runs import TINY, remains, tiny
+from tests.training.runs import TINY, TOGETHER, remains, tiny
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
-OPTIONS: dict[str, Any] = {"batch_size": 5, "train_lengths": "2-20", "epsilon": 1e-2}
 LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 Found = tuple[Path, list[dict[str, Any]]]
 
@@ -57,7 +56,7 @@ def test_both_processes_have_the_same_weights(found: Found) -> None:
 
 def test_two_processes_train_as_one_does(found: Found, tmp_path: Path) -> None:
     folder, (zero, one) = found
-    report = train(tiny(**OPTIONS), tmp_path)
+    report = train(tiny(**TOGETHER), tmp_path)
     assert zero["straight"] == one["straight"] == zero["again"]
     assert zero["straight"]["kept_step"] == report["kept_step"]
     alone, together = (Transducer.from_pretrained(p) for p in (tmp_path, folder / "straight"))
@@ -113,7 +112,7 @@ def until(process: "subprocess.Popen[str]", batch: int) -> None:
 def test_the_command_killed_and_stopped_under_torchrun_goes_on_to_the_bit(
     found: Found, tmp_path: Path
 ) -> None:
-    wanted = {**TINY, **OPTIONS, "steps": 10**6}
+    wanted = {**TINY, **TOGETHER, "steps": 10**6}
     task = wanted.pop("task")
     options = [f"--{k.replace('_', '-')}={v}" for k, v in wanted.items()]
     command = ["-m", "pushpop.cli", "--", "train", task, *options, f"--run={tmp_path}"]

@@ -20,17 +20,14 @@ from pushpop.training import TrainConfig, train
 from pushpop.training import loop as loop_module
 from pushpop.training.parallel import PATIENCE, Team
 from pushpop.training.trainer import Trainer
-from tests.training.runs import at_call, tiny
+from tests.training.runs import TOGETHER, at_call, tiny
 
-# Five rows for two processes, and lengths from 2 to 20: both have different numbers of symbols.
-# A large epsilon, lest RMSProp makes a large step of the rounding in a small gradient.
-OPTIONS: dict[str, Any] = {"batch_size": 5, "train_lengths": "2-20", "epsilon": 1e-2}
 RANK = int(os.environ["RANK"])
 FOLDER = Path(sys.argv[1])
 
 
 def config() -> TrainConfig:
-    return tiny(**OPTIONS)
+    return tiny(**TOGETHER)
 
 
 def gradients(rows: int) -> dict[str, float]:
@@ -68,7 +65,7 @@ def weights_after_steps() -> str:
 
 def outcome(name: str, options: dict[str, Any] | None = None) -> Any:
     try:
-        return train(tiny(**{**OPTIONS, **(options or {})}), FOLDER / name)
+        return train(tiny(**{**TOGETHER, **(options or {})}), FOLDER / name)
     except (SystemExit, KeyboardInterrupt, RuntimeError, InputError) as error:
         return f"{type(error).__name__}: {error}"
 

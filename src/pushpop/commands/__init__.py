@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 from pushpop.commands.evaluate import evaluate
 from pushpop.commands.inspect import sample, sizes, version
+from pushpop.commands.report import report
+from pushpop.commands.serve import serve
 from pushpop.commands.sweep import sweep
+from pushpop.commands.trace import trace
 from pushpop.commands.train import train
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -17,5 +20,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "evaluate": evaluate,
     "sweep": sweep,
+    "report": report,
+    "trace": trace,
+    "serve": serve,
 }
-SHORT_OPTIONS = {"sample": {"count": ("-n", "how many pairs")}}
+SHORT = {("sample", "count"): "-n", ("trace", "out"): "-o"}
+"""Options that have a letter too."""
+OPTIONAL = {("trace", "input"): "?", ("serve", "models"): "*"}
+"""Arguments that are not options and may be left out; "*": or be many."""

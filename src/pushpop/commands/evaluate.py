@@ -12,6 +12,7 @@ def evaluate(
     seed: int = 0,
     task: str = "",
     checkpoint: str = "",
+    save: bool = False,
 ) -> None:
     """Print coarse and fine accuracy of a trained model.
 
@@ -22,14 +23,18 @@ def evaluate(
         seed: the same seed gives the same pairs
         task: the task to draw from; by default the one that the model was trained on
         checkpoint: a checkpoint of the run: best, latest, or after how many batches
+        save: keep the figures in the run (lengths.json), for pushpop report; lengths one by one
     """
     from pushpop.evaluation import evaluate as accuracy
+    from pushpop.experiments.lengths import check_saveable, save_length
     from pushpop.tasks import get_task, parse_lengths
     from pushpop.training.trained import load_trained
 
     ranges = [parse_lengths(part) for part in lengths.split(",")]
     if sequences < 1:
         raise InputError(f"{sequences} sequences asked for: expected at least 1")
+    if save:
+        check_saveable(model, ranges, task or checkpoint)
     warn = lambda text: print("pushpop:", text, file=sys.stderr)  # noqa: E731
     found = load_trained(model, task, warn, checkpoint)
     drawn = get_task(found.task)
@@ -40,3 +45,5 @@ def evaluate(
         name = f"{low}-{high}" if low < high else str(low)
         scores = f"{row['coarse']:6.3f}  {row['fine']:6.3f}  {row['perplexity']:10.4g}"
         print(f"{name:>9}  {scores}", flush=True)
+        if save:
+            save_length(model, row)

@@ -28,8 +28,7 @@ def sweep(
 
     from pushpop.experiments.jobs import plan
     from pushpop.experiments.presets import load_preset, select
-    from pushpop.experiments.sweep import sweep as do_all
-    from pushpop.experiments.sweep import sweep_lock
+    from pushpop.experiments.sweep import run_sweep, sweep_lock
     from pushpop.experiments.sweep_view import LiveSweep, PlainSweep
     from pushpop.experiments.workers import LocalWorkers
 
@@ -47,7 +46,7 @@ def sweep(
     count = min(workers or os.cpu_count() or 1, len(runs))
     view = LiveSweep(count) if sys.stdout.isatty() else PlainSweep(workers=count)
     with sweep_lock(folder, view) as lock:
-        rows = do_all(plan(runs, folder, exact), LocalWorkers(count, lock), view)
+        rows = run_sweep(plan(runs, folder, exact), LocalWorkers(count, lock), view)
     failed = [row for row in rows if row.state == "failed"]
     print(f"{len(rows) - len(failed)} of {len(rows)} runs finished, in {folder}")
     if failed:

@@ -67,8 +67,10 @@ def load_preset(preset: str, override: Mapping[str, Any] | None = None) -> Prese
             )
         try:
             text, where = path.read_text("utf-8"), preset
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: cannot be read: {error}") from None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: not UTF-8: {error}") from None
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -100,11 +102,13 @@ def read_preset(data: Any, where: str, override: Mapping[str, Any]) -> Preset:
                 raise InputError(f"{where}: {name} is both in grid and in rows")
     axes = list(dict.fromkeys([name for row in rows for name in row] + list(grid)))
     runs: dict[str, PlannedRun] = {}
+    planned = set()
     for given in _combinations(base, rows, grid):
         config = _config({**given, **override}, where)
         name = run_name(config, axes)
-        if any(same_run(config, run.config) for run in runs.values()):
+        if (key := identity(config)) in planned:
             raise InputError(f"{where}: {name} is in it twice")
+        planned.add(key)
         free = (f"{name}-{k}" if k > 1 else name for k in range(1, len(runs) + 2))
         name = next(name for name in free if name not in runs)
         runs[name] = PlannedRun(name, config)
@@ -127,11 +131,6 @@ def run_name(config: TrainConfig, axes: list[str]) -> str:
         text = "none" if value is None else str(value).lower()
         parts.append(text if text.isalpha() else f"{SHORT_NAMES.get(axis, axis)}{text}")
     return "-".join(parts)
-
-
-def same_run(one: TrainConfig, other: TrainConfig) -> bool:
-    """Whether two configs are the same run, perhaps one of them longer."""
-    return identity(one) == identity(other)
 
 
 def identity(config: TrainConfig) -> str:

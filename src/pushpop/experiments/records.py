@@ -11,27 +11,31 @@ from pushpop.training import RunDirectory, TrainConfig
 from pushpop.training.run import CONFIG, METRICS
 
 LENGTHS = "lengths.json"
+SOLVED = 0.99
+"""Test coarse accuracy at which a report calls a task solved."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
     """A run as its files tell it."""
 
-    path: Path
+    name: str
     config: TrainConfig
     report: dict[str, Any] | None = None  # once it is finished
     metrics: list[dict[str, Any]] = field(default_factory=list)
-    lengths: list[dict[str, Any]] = field(default_factory=list)  # accuracy at single lengths
-
-    @property
-    def name(self) -> str:
-        """Its directory's."""
-        return self.path.name
+    lengths: dict[str, Any] = field(default_factory=dict)  # see `read_lengths`
+    environment: dict[str, Any] = field(default_factory=dict)
 
     @property
     def model(self) -> str:
         """What is in its memory's place: stack, lstm2..."""
         return model_of(self.config)
+
+    @property
+    def size(self) -> str:
+        """Its controller's width, and its memory's."""
+        width = "" if self.config.memory == "none" else f"/{self.config.memory_width}"
+        return f"{self.config.hidden}{width}"
 
     @property
     def step(self) -> int:
@@ -40,12 +44,52 @@ class RunRecord:
             return int(self.report["step"])
         return int(self.metrics[-1]["step"]) if self.metrics else 0
 
+    @property
+    def kept_step(self) -> int:
+        """After how many batches its model was as it is kept."""
+        return int((self.report or {}).get("kept_step", self.step))
 
-def read_run(path: Path) -> RunRecord:
+    @property
+    def tests(self) -> list[dict[str, Any]]:
+        """The lines of its log with accuracies."""
+        return [record for record in self.metrics if "test" in record]
+
+    @property
+    def accuracies(self) -> dict[str, Any] | None:
+        """Of the model that was kept, or the latest of a run that goes on."""
+        return self.report or (self.tests[-1] if self.tests else None)
+
+    @property
+    def perplexity(self) -> float | None:
+        """Average training perplexity at full length: the kept model's, or the best so far."""
+        full = self.config.training_range[1]
+        found = {
+            int(record["step"]): float(record["perplexity"])
+            for record in self.metrics
+            if "perplexity" in record and record.get("longest", full) >= full
+        }
+        if self.report is not None:
+            until = [step for step in found if step <= self.kept_step]
+            return found[max(until)] if until else None
+        return min(found.values(), default=None)
+
+    @property
+    def solved_at(self) -> int | None:
+        """The first test that found test coarse accuracy at `SOLVED` or above."""
+        steps = (record["step"] for record in self.tests if record["test"]["coarse"] >= SOLVED)
+        return next(steps, None)
+
+
+def read_run(path: Path, name: str = "") -> RunRecord:
     """Read a run's small files; a line that is just being written does not count."""
     run = RunDirectory(path)
     return RunRecord(
-        path, run.config(), run.report(), read_metrics(path / METRICS), read_lengths(path)
+        name or path.name,
+        run.config(),
+        run.report(),
+        read_metrics(path / METRICS),
+        read_lengths(path / LENGTHS),
+        run.environment(),
     )
 
 
@@ -61,6 +105,19 @@ def find_runs(folder: Path) -> list[Path]:
         raise InputError(f"{folder}: cannot be read: {error.strerror or error}") from None
 
 
+def read_results(folder: Path) -> list[RunRecord]:
+    """Every run in a folder and the folders in it, by name."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder, expected one with run directories in it")
+    paths = sorted(path.parent for path in folder.rglob(CONFIG))
+    if not paths:
+        raise InputError(f"{folder}: no run in it: expected directories with a {CONFIG}")
+    return [
+        read_run(path, path.relative_to(folder).as_posix() if path != folder else path.name)
+        for path in paths
+    ]
+
+
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The lines of a run's log."""
     try:
@@ -68,7 +125,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: cannot be read: {reason}") from None
     if lines and not lines[-1].endswith("\n"):
         lines.pop()
     records = []
@@ -84,15 +142,20 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return records
 
 
-def read_lengths(path: Path) -> list[dict[str, Any]]:
-    """Accuracies at single lengths, where they were measured."""
-    file = path / LENGTHS
-    if not file.exists():
-        return []
+def read_lengths(path: Path) -> dict[str, Any]:
+    """Accuracies at single lengths, where `pushpop evaluate --save` has measured them.
+
+    `rows` of length, coarse, fine; `step`, after which the model was as measured; `sequences`.
+    """
+    if not path.exists():
+        return {}
     try:
-        rows = json.loads(file.read_text("utf-8"))["rows"]
-        for row in rows:
+        data = json.loads(path.read_text("utf-8"))
+        int(data["step"])
+        for row in data["rows"]:
             int(row["length"]), float(row["coarse"]), float(row["fine"])
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{file}: expected rows of length, coarse and fine: {error!r}") from None
-    return list(rows)
+        raise InputError(
+            f"{path}: expected a step and rows of length, coarse and fine: {error!r}"
+        ) from None
+    return dict(data)

@@ -55,7 +55,7 @@ class SweepView:
         """Nothing more will come."""
 
 
-def sweep(jobs: list[Job], workers: Workers, view: SweepView | None = None) -> list[Progress]:
+def run_sweep(jobs: list[Job], workers: Workers, view: SweepView | None = None) -> list[Progress]:
     """Do every job that is not finished, and tell what became of each.
 
     A run that fails is tried once more, after the others; a run whose worker was lost is tried

@@ -84,24 +84,24 @@ class LocalWorkers:
         for worker in self.busy.values():
             worker.process.kill()
         for worker in [*self.idle, *self.busy.values()]:
-            worker.process.wait()
+            worker.gone()
         self.idle, self.busy = [], {}
 
     def _outcome(self, worker: "_Process", answer: str | None) -> list[Outcome]:
         names = [name for name, at_work in self.busy.items() if at_work is worker]
         if not names:  # it has ended with nothing to do
             self.idle = [other for other in self.idle if other is not worker]
-            worker.process.wait()
+            worker.gone()
             return []
         del self.busy[names[0]]
         if answer is not None:
             outcome = Outcome(**json.loads(answer))
             if outcome.kind == "stopped":
-                worker.process.wait()  # it leaves by itself
+                worker.gone()  # it leaves by itself
             else:
                 self.idle.append(worker)
             return [outcome]
-        code = worker.process.wait()
+        code = worker.gone()
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return [Outcome(names[0], "lost", f"the worker ended {how}")]
 
@@ -138,6 +138,11 @@ class _Process:
         assert self.process.stdin is not None
         with suppress(OSError):
             self.process.stdin.close()
+
+    def gone(self) -> int:
+        """Wait for its end; returns its exit code."""
+        self.end()
+        return self.process.wait()
 
     def _listen(self, news: "News") -> None:
         assert self.process.stdout is not None

@@ -201,19 +201,25 @@ class MemoryRNN(nn.Module):
             hidden, state = hidden[:, ragged.back], state.rows(ragged.back)
         return hidden, state
 
+    def controls(self, h: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """What the controller's output o' [B, H] makes the memory do: value, push and pop.
+
+        They are shaped as `self.memory.step` takes them. After a step, o' is `state.parts[0]`.
+        """
+        logits = self.gates(h) if noise is None else self.gates(h) + noise
+        push, pop = torch.sigmoid(logits).chunk(2, dim=-1)
+        value = torch.tanh(self.value(h))
+        if self.ends == 2:
+            return value.reshape(len(value), 2, -1), push, pop
+        return value, push.squeeze(-1), pop.squeeze(-1)
+
     def _step(
         self, x: Tensor, state: RNNState, noise: Tensor | None = None
     ) -> tuple[Tensor, RNNState]:
         """One step of the controller and of the memory: o' [B, H] and the state."""
         controller = self.cell(torch.cat([x, state.read.flatten(1)], dim=-1), state.controller)
         h = controller[0] if self.has_c else controller
-        logits = self.gates(h) if noise is None else self.gates(h) + noise
-        push, pop = torch.sigmoid(logits).chunk(2, dim=-1)
-        value = torch.tanh(self.value(h))
-        if self.ends == 2:
-            value = value.reshape(len(value), 2, -1)
-        else:
-            push, pop = push.squeeze(-1), pop.squeeze(-1)
+        value, push, pop = self.controls(h, noise)
         read, cells = self.memory.step(value, push, pop, state.memory)
         return h, RNNState(controller, read, cells)
 

@@ -38,16 +38,29 @@ def pop_bottom(s: Tensor, u: Tensor) -> Tensor:
 
 def read_top(V: Tensor, s: Tensor) -> Tensor:
     """Equations (3) and (10): the values inside the topmost unit of strength, weighted by it."""
-    return _read(V, s, torch.relu(1 - sum_above(s)))
+    return _read(V, weights_top(s))
 
 
 def read_bottom(V: Tensor, s: Tensor) -> Tensor:
     """Equations (5) and (11): the values inside the lowest unit of strength, weighted by it."""
-    return _read(V, s, torch.relu(1 - sum_below(s)))
+    return _read(V, weights_bottom(s))
 
 
-def _read(V: Tensor, s: Tensor, left: Tensor) -> Tensor:
-    weights = torch.where(s <= left, s, left)
+def weights_top(s: Tensor) -> Tensor:
+    """How much of each cell lies inside the topmost unit of strength, [B, N]."""
+    return _weights(s, torch.relu(1 - sum_above(s)))
+
+
+def weights_bottom(s: Tensor) -> Tensor:
+    """How much of each cell lies inside the lowest unit of strength, [B, N]."""
+    return _weights(s, torch.relu(1 - sum_below(s)))
+
+
+def _weights(s: Tensor, left: Tensor) -> Tensor:
+    return torch.where(s <= left, s, left)
+
+
+def _read(V: Tensor, weights: Tensor) -> Tensor:
     return torch.bmm(weights[:, None], V)[:, 0]
 
 

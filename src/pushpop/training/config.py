@@ -104,6 +104,9 @@ class TrainConfig:
         1.0, "learning rate's factor a batch once steady; 1: never decays", above=0
     )
     decay_below: float = option(1.1, "steady: perplexity of the window below this", above=1)
+    gate_noise: float = option(
+        0.0, "noise on the gates from when it is steady: teaches all or nothing; 0: none", least=0
+    )
     steps: int = option(10_000, "stop after so many batches", least=1)
     epochs: int = option(0, "stop after so many epochs of a file; 0: no limit", least=0)
     patience: int = option(

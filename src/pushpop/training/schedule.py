@@ -28,6 +28,7 @@ class Progress:
     epoch: int = 0  # batches in an epoch of given pairs; 0: pairs are drawn
     best_valid: tuple[float, float] | None = None  # accuracy and perplexity in validation
     waited: int = 0  # epochs since then
+    steady: bool = False  # whether the window's perplexity has been low at full length
     solved: int = 0  # tests in a row that found the task solved
     seconds: float = 0.0
 
@@ -76,6 +77,7 @@ class Progress:
                 self.longest = min(full, self.longest + max(1, self.longest // 2))
                 self.window = []
         elif recent < config.decay_below:
+            self.steady = True
             self.rate *= config.decay
 
     def report(self) -> float:

@@ -1,9 +1,9 @@
 """A model in training: batch after batch, and what a checkpoint of it holds.
 
-Batch n is a function of the seed, n and the lengths allowed (`data.py`); what is random in a model
-while it is trained (dropout) is a function of the seed and n; and nothing else is random once the
-weights are drawn. So weights, optimiser and `Progress` are all that it takes to go on. Processes
-that train together have a trainer each, with the same state after every batch.
+Batch n is a function of the seed, n and the lengths allowed (`data.py`), its noise and its dropout
+one of the seed and n, and nothing else is random once the weights are drawn; so weights, optimiser
+and `Progress` are all that it takes to go on. Processes that train together have a trainer each,
+with the same state after every batch.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from pushpop.errors import InputError
+from pushpop.layers import MemoryRNN
 from pushpop.models import Transducer
 from pushpop.tasks import Batch, batch_rng
 from pushpop.training.checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
@@ -55,7 +56,7 @@ class Trainer:
             objective = nll = torch.zeros(())
             symbols = 0
         else:
-            with self._randomness():
+            with self._noise():
                 objective, (nll, symbols) = self.model.objective(
                     batch.to(self.device), config.label_smoothing
                 )
@@ -97,17 +98,28 @@ class Trainer:
         restore_optimiser(self.optimiser, parts["optimiser"], self.progress.rate)
         self.batches = self._batches()
 
+    @contextmanager
+    def _noise(self) -> Iterator[None]:
+        """Dropout, and noise on the gates once it is time: functions of seed, batch and process."""
+        amount = self.config.gate_noise if self.progress.steady else 0.0
+        if not amount and not self.config.dropout:
+            yield
+            return
+        layers = [part for part in self.model.modules() if isinstance(part, MemoryRNN)]
+        drawn = batch_rng(self.config.seed, f"noise-{self.group.rank}", self.progress.step)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(drawn.integers(2**63)))
+            for layer in layers:
+                layer.gate_noise = amount
+            try:
+                yield
+            finally:
+                for layer in layers:
+                    layer.gate_noise = 0.0
+
     def _batches(self) -> Iterator[Batch]:
         """The batches from the next one on, with the lengths that it is time for."""
         return self.data.batches(self.progress.lengths(self.config), self.progress.step)
-
-    @contextmanager
-    def _randomness(self) -> Iterator[None]:
-        """Have what a batch draws besides depend on the seed, its number and the process alone."""
-        with torch.random.fork_rng(devices=[]):
-            rng = batch_rng(self.config.seed, f"model {self.group.rank}", self.progress.step)
-            torch.manual_seed(int(rng.random() * 2**53))
-            yield
 
 
 def choose_device(config: TrainConfig, group: Group) -> torch.device:

@@ -1,0 +1,39 @@
+"""`pushpop report`."""
+
+import sys
+
+
+def report(results: str, out: str = "", readme: str = "", collect: str = "") -> None:
+    """Write the paper's table beside ours, figures and a page, from run directories.
+
+    Args:
+        results: a folder of runs; unfinished ones are shown as far as they are
+        out: where the files go; by default into the folder itself
+        readme: a file in which the table between <!-- table --> and <!-- /table --> is replaced
+        collect: copy the runs' small files into this folder, to keep them, and leave
+    """
+    from pathlib import Path
+
+    from pushpop.experiments.collect import collect as copy_runs
+    from pushpop.experiments.report import make_report, put_into_readme, write_report
+
+    folder = Path(results)
+    if collect:
+        copies = copy_runs(folder, Path(collect))
+        print(f"{len(copies)} runs copied into {collect}")
+        return
+    made = make_report(folder)
+    write_report(made, Path(out) if out else folder)
+    for note in made.notes:
+        print("pushpop:", note, file=sys.stderr)
+    if readme:
+        put_into_readme(made.files["table.md"], Path(readme))
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        from pushpop.experiments.terminal import rich_tables
+
+        Console().print(*rich_tables(made.rows), sep="\n")
+    else:
+        print(made.files["table.md"], end="")
+    print(f"{len(made.files)} files in {out or results}: {', '.join(made.files)}", file=sys.stderr)

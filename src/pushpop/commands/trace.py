@@ -1,0 +1,56 @@
+"""`pushpop trace`."""
+
+from pathlib import Path
+
+from pushpop.errors import InputError
+
+
+def trace(
+    model: str,
+    input: str | None = None,
+    out: str = "trace.html",
+    target: str | None = None,
+    task: str | None = None,
+    length: int = 12,
+    seed: int = 0,
+) -> None:
+    """Run a model on an input and show, step by step, what its memory did.
+
+    Args:
+        model: the name of a shipped model, or the folder of a saved model or of a training run
+        input: symbols separated by spaces; by default a source of the task
+        out: the file to write: .html (to step through), .png, .svg or .json
+        target: the right answer to INPUT, symbols separated by spaces; errors are then marked
+        task: the task to draw from; by default the one that the model was trained on
+        length: the length of the source that is drawn
+        seed: the same seed draws the same source
+    """
+    from pushpop.viewer.catalogue import open_model
+    from pushpop.viewer.export import FORMATS, export
+    from pushpop.viewer.trace import Example, generate
+    from pushpop.viewer.trace import trace as run
+
+    path = Path(out)
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"{out}: expected a name that ends in {', '.join(FORMATS)}")
+    entry = open_model(model)
+    if input is not None:
+        wanted = None if target is None else tuple(target.split())
+        example = Example(tuple(input.split()), wanted)
+    elif target is not None:
+        raise InputError("--target is the answer to an INPUT: give both, or neither")
+    elif (drawn := task or entry.task) is None:
+        raise InputError(f"{model}: does not say what it was trained on; give an INPUT or --task")
+    else:
+        example = generate(drawn, length, seed)
+    told = run(entry.model, example, name=entry.name, task=task or entry.task)
+    verdict = {None: "", True: "  (right)", False: f"  (expected {_text(told.target)})"}[told.right]
+    print(f"{_text(told.source)} ||| {_text(told.output)}{verdict}", flush=True)
+    if told.memory == "none":
+        raise InputError(f"{model}: the model has no memory, so there is nothing to trace")
+    export(told, path)
+    print(f"wrote {path}")
+
+
+def _text(symbols: tuple[str, ...] | None) -> str:
+    return " ".join(symbols or ())

@@ -1,0 +1,57 @@
+"""Copies of runs that are small enough to be committed: no checkpoints, no models."""
+
+import json
+from pathlib import Path
+
+from pushpop.errors import InputError
+from pushpop.experiments.presets import identity
+from pushpop.experiments.records import LENGTHS, read_metrics, read_results, read_run
+from pushpop.files import write_file
+from pushpop.training import RunDirectory
+from pushpop.training.run import CONFIG, ENVIRONMENT, METRICS, REPORT
+
+LINES = 400
+"""Lines of a log that are kept; lines with accuracies are all kept."""
+
+
+def collect(source: Path, target: Path) -> list[Path]:
+    """Copy the small files of every run in a folder; a run that was copied before is renewed."""
+    copies = []
+    for run in read_results(source):
+        origin = source / run.name if source.name != run.name else source
+        copy = target / run.name
+        if (copy / CONFIG).exists() and identity(RunDirectory(copy).config()) != identity(
+            run.config
+        ):
+            raise InputError(f"{copy}: holds another run than {origin}: give another folder")
+        try:
+            copy.mkdir(parents=True, exist_ok=True)
+            for name in (ENVIRONMENT, CONFIG, LENGTHS):
+                if (origin / name).exists():
+                    write_file(copy / name, (origin / name).read_bytes())
+            write_file(copy / METRICS, compact(origin).encode())
+            if run.report is not None:
+                write_file(copy / REPORT, (origin / REPORT).read_bytes())
+            else:
+                (copy / REPORT).unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(f"{copy}: cannot be written: {error.strerror or error}") from None
+        copies.append(copy)
+    return copies
+
+
+def compact(path: Path) -> str:
+    """A run's log, thinned out where it is long: a report about it stays the same."""
+    records = read_metrics(path / METRICS)
+    if len(records) > LINES:
+        run = read_run(path)
+        every = -(-len(records) // LINES)
+        records = [
+            record
+            for number, record in enumerate(records)
+            if number % every == 0
+            or "test" in record
+            or record.get("perplexity") == run.perplexity
+            or record is records[-1]
+        ]
+    return "".join(f"{json.dumps(record)}\n" for record in records)

@@ -1,0 +1,154 @@
+"""The figures of a report, as SVG: the same runs give the same bytes."""
+
+import io
+import re
+from typing import Any
+
+from pushpop.experiments.paper import MODELS, TASKS
+from pushpop.experiments.records import RunRecord
+from pushpop.experiments.selection import Choice
+from pushpop.experiments.summaries import measured_lengths
+
+INK = "#3a3f45"
+"""Of text and axes; in a page it becomes the colour of the page's text."""
+STYLES: dict[str, dict[str, Any]] = {
+    "stack": {"color": "#d55e00", "marker": "o", "linewidth": 1.6, "markersize": 7},
+    "queue": {"color": "#2b8cd6", "marker": "s", "linewidth": 1.6, "markersize": 5},
+    "deque": {"color": "#0a9b72", "marker": "D", "linewidth": 1.6, "markersize": 3},
+    "lstm1": {"color": "#8d939a", "marker": ".", "linewidth": 1.0, "linestyle": "-"},
+    "lstm2": {"color": "#8d939a", "marker": ".", "linewidth": 1.0, "linestyle": "--"},
+    "lstm4": {"color": "#8d939a", "marker": ".", "linewidth": 1.0, "linestyle": "-."},
+    "lstm8": {"color": "#8d939a", "marker": ".", "linewidth": 1.0, "linestyle": ":"},
+}
+SETTINGS: Any = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "pushpop",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "lines.markersize": 3.5,
+    "lines.markerfacecolor": "none",  # so that curves on top of each other can be told apart
+    "legend.frameon": False,
+}
+
+
+def convergence(choices: list[Choice], recipe: str) -> str | None:
+    """Coarse accuracy at training and at test lengths against batches, a row of panels a task."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    runs = _by_task(choices, recipe)
+    runs = {task: found for task, found in runs.items() if any(run.tests for run in found)}
+    if not runs:
+        return None
+    with rc_context(SETTINGS):
+        figure = Figure(figsize=(7, 1.9 * len(runs) + 0.9), layout="constrained")
+        panels = figure.subplots(len(runs), 2, sharex=True, sharey=True, squeeze=False)
+        for (task, found), (left, right) in zip(runs.items(), panels, strict=True):
+            for panel, lengths in ((left, "train"), (right, "test")):
+                for run in found:
+                    steps = [record["step"] for record in run.tests]
+                    values = [record[lengths]["coarse"] for record in run.tests]
+                    panel.plot(steps, values, label=MODELS.get(run.model), **_style(run.model))
+                panel.set_title(f"{TASKS.get(task, task)}, {lengths}", fontsize=9)
+                panel.set_xscale("log")
+                panel.set_ylim(-0.04, 1.04)
+                panel.grid(alpha=0.25, linewidth=0.5)
+            left.set_ylabel("coarse accuracy")
+        for panel in panels[-1]:
+            panel.set_xlabel("batches (logarithmic)")
+        _legend(figure, panels)
+        return _svg(figure)
+
+
+def accuracy_by_length(choices: list[Choice], recipe: str) -> str | None:
+    """Coarse accuracy against the length of the source, a panel a task."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    runs = _by_task(choices, recipe)
+    runs = {task: [run for run in found if measured_lengths(run)] for task, found in runs.items()}
+    runs = {task: found for task, found in runs.items() if found}
+    if not runs:
+        return None
+    with rc_context(SETTINGS):
+        rows = (len(runs) + 1) // 2
+        figure = Figure(figsize=(7, 2.1 * rows + 0.9), layout="constrained")
+        panels = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False)
+        every = sorted(
+            {n for found in runs.values() for run in found for n in measured_lengths(run)}
+        )
+        for panel, (task, found) in zip(panels.flat, runs.items(), strict=False):
+            for run in found:
+                rows_found = sorted(measured_lengths(run).items())
+                lengths = [length for length, _ in rows_found]
+                values = [row["coarse"] for _, row in rows_found]
+                panel.plot(lengths, values, label=MODELS.get(run.model), **_style(run.model))
+            low, high = found[0].config.training_range
+            panel.axvspan(low, high, color=INK, alpha=0.12, linewidth=0)
+            panel.set_title(TASKS.get(task, task), fontsize=9)
+            panel.set_xscale("log", base=2)
+            panel.set_xticks(every, [f"{length:,}" for length in every], rotation=45)
+            panel.minorticks_off()
+            panel.set_ylim(-0.04, 1.04)
+            panel.grid(alpha=0.25, linewidth=0.5)
+        for number, panel in enumerate(panels.flat):
+            panel.set_visible(number < len(runs))
+            if number + 2 >= len(runs):  # nothing below it
+                panel.set_xlabel("length of the source")
+                panel.tick_params(labelbottom=True)
+        for panel in panels[:, 0]:
+            panel.set_ylabel("coarse accuracy")
+        _legend(figure, panels)
+        return _svg(figure)
+
+
+def inline(svg: str, label: str, prefix: str) -> str:
+    """An SVG as part of a page: in the page's colour, with names of its own."""
+    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\b(id="|href="#|url\(#)', rf"\g<1>{prefix}-", svg)
+    svg = re.sub(r'<svg\b([^>]*?) width="[^"]*"', r"<svg\1", svg, count=1)
+    svg = re.sub(r'<svg\b([^>]*?) height="[^"]*"', r"<svg\1", svg, count=1)
+    return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+
+
+def _by_task(choices: list[Choice], recipe: str) -> dict[str, list[RunRecord]]:
+    """The chosen runs of a recipe."""
+    runs: dict[str, list[RunRecord]] = {}
+    for choice in choices:
+        if choice.recipe == recipe and choice.run is not None:
+            runs.setdefault(choice.task, []).append(choice.run)
+    return runs
+
+
+def _style(model: str) -> dict[str, Any]:
+    return STYLES.get(model, {"color": "#8d939a", "marker": "x", "linewidth": 1.0})
+
+
+def _legend(figure: Any, panels: Any) -> None:
+    """One legend for all panels, below them."""
+    lines = {
+        line.get_label(): line
+        for panel in panels.flat
+        for line in panel.get_lines()
+        if not str(line.get_label()).startswith("_")
+    }
+    order = [name for name in MODELS.values() if name in lines]
+    figure.legend(
+        [lines[name] for name in order], order, loc="outside lower center", ncols=4, fontsize=8
+    )
+
+
+def _svg(figure: Any) -> str:
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return re.sub(r"[ \t]+\n", "\n", out.getvalue())

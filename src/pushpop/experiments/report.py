@@ -1,0 +1,120 @@
+"""A report: everything that the run directories in a folder show, written into files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pushpop.errors import InputError
+from pushpop.experiments.figures import accuracy_by_length, convergence
+from pushpop.experiments.page import make_page
+from pushpop.experiments.records import RunRecord, read_results
+from pushpop.experiments.selection import Choice, choose
+from pushpop.experiments.summaries import (
+    Summary,
+    all_runs_csv,
+    length_table,
+    measured_lengths,
+    seed_table,
+    size_table,
+)
+from pushpop.experiments.table import (
+    Row,
+    make_row,
+    markdown_table,
+    to_csv,
+    to_json,
+    to_latex,
+    to_markdown,
+)
+from pushpop.files import write_file
+
+BEGIN, END = "<!-- table -->", "<!-- /table -->"
+"""What stands around the table in a README."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The rows of the table, the files by name, and what the user should know."""
+
+    rows: list[Row]
+    files: dict[str, str]
+    notes: list[str]
+
+
+def make_report(folder: Path) -> Report:
+    """Read the runs in a folder and make a report of them; nothing is written."""
+    runs = read_results(folder)
+    choices = choose(runs)
+    rows = [make_row(choice) for choice in choices]
+    summaries = [length_table(choices), size_table(), seed_table(runs)]
+    figures, notes = _figures(choices)
+    notes += [
+        f"{run.name}: lengths.json is of the model after batch {run.lengths['step']}, the run's "
+        f"is after {run.kept_step}: left out"
+        for run in runs
+        if run.lengths and not measured_lengths(run)
+    ]
+    files = {
+        "table.md": to_markdown(rows),
+        "table.csv": to_csv(rows),
+        "table.tex": to_latex(rows),
+        "table.json": to_json(rows),
+        "runs.csv": all_runs_csv(runs, choices),
+        **{f"{each.name}.md": _markdown(each) for each in summaries if each.lines},
+        **{f"{name}.svg": svg for name, (_, svg) in figures.items()},
+        "report.html": make_page(rows, choices, figures, summaries, runs),
+    }
+    return Report(rows, files, notes)
+
+
+def write_report(report: Report, out: Path) -> None:
+    """Write a report's files, each whole or not at all."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in report.files.items():
+            write_file(out / name, text.encode())
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror or error}") from None
+
+
+def put_into_readme(table: str, path: Path) -> bool:
+    """Replace the table between the two marks; says whether anything has changed."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise InputError(f"{path}: expected a line {BEGIN} and, after it, a line {END}")
+    new = f"{before}{BEGIN}\n{table}{END}{after}"
+    if new != text:
+        try:
+            write_file(path, new.encode())
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    return new != text
+
+
+def _figures(choices: list[Choice]) -> tuple[dict[str, tuple[str, str]], list[str]]:
+    """A title and an SVG by name; without matplotlib, a note instead."""
+    figures = {}
+    recipes = list(dict.fromkeys(choice.recipe for choice in choices))
+    try:
+        for recipe in recipes:
+            suffix = "" if recipe == "paper" else f"-{recipe}"
+            of = "" if recipe == "paper" else f", recipe {recipe}"
+            if svg := convergence(choices, recipe):
+                figures[f"convergence{suffix}"] = (f"Accuracy against batches{of}", svg)
+            if svg := accuracy_by_length(choices, recipe):
+                figures[f"accuracy-by-length{suffix}"] = (f"Accuracy against length{of}", svg)
+    except ModuleNotFoundError:
+        return {}, ["no figures: they need matplotlib (pip install 'pushpop[plot]')"]
+    return figures, []
+
+
+def _markdown(summary: Summary) -> str:
+    table = markdown_table(summary.headers, summary.lines)
+    return f"**{summary.title}**\n\n{table}\n{summary.note}\n"
+
+
+__all__ = ["Report", "RunRecord", "make_report", "put_into_readme", "write_report"]

@@ -1,0 +1,70 @@
+"""Which run stands for a model on a task: as in the paper, by average training perplexity."""
+
+from dataclasses import dataclass
+from math import inf
+
+from pushpop.experiments.paper import MODELS, TASKS
+from pushpop.experiments.records import RunRecord
+
+RULE = (
+    "For every recipe, task and model, the run with the lowest average training perplexity (over "
+    "the batches from one report to the next, at full training length; of a finished run, that of "
+    "the model it kept) among those that differ in learning rate, size or seed. Test accuracy "
+    "plays no part."
+)
+PROTOCOL = (
+    "Candidates were trained on the paper's lengths, 8-64, and tested on 65-128; under the paper's "
+    "recipe they also have its sizes, 256 or 512 with a memory of 256."
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A row of the table: the run that stands for it, and those it was chosen from."""
+
+    recipe: str
+    task: str
+    model: str
+    run: RunRecord | None
+    candidates: tuple[RunRecord, ...] = ()
+
+
+def in_protocol(run: RunRecord) -> bool:
+    """Whether a run may stand beside the paper's figures."""
+    config = run.config
+    if (config.train_lengths, config.test_lengths) != ("8-64", "65-128"):
+        return False
+    if config.recipe != "paper":
+        return True
+    return config.hidden in (256, 512) and (config.memory == "none" or config.memory_width == 256)
+
+
+def choose(runs: list[RunRecord]) -> list[Choice]:
+    """The paper's 35 rows under its recipe, then what there is under others, in the same order.
+
+    Where no run at all follows the paper's protocol, as in a sweep of tiny runs, all may stand.
+    """
+    runs = [run for run in runs if in_protocol(run)] or runs
+    groups: dict[tuple[str, str, str], list[RunRecord]] = {
+        ("paper", task, model): [] for task in TASKS for model in MODELS
+    }
+    for run in runs:
+        groups.setdefault((run.config.recipe, run.config.task, run.model), []).append(run)
+    return [
+        Choice(*key, min(found, key=rank, default=None), tuple(sorted(found, key=rank)))
+        for key, found in sorted(groups.items(), key=lambda group: _place(*group[0]))
+    ]
+
+
+def rank(run: RunRecord) -> tuple[float, str]:
+    """What the candidates are compared by; the name only breaks ties."""
+    return (inf if run.perplexity is None else run.perplexity, run.name)
+
+
+def _place(recipe: str, task: str, model: str) -> tuple[object, ...]:
+    """The paper's order; what it does not have comes after."""
+
+    def index(name: str, known: list[str]) -> tuple[int, str]:
+        return (known.index(name), "") if name in known else (len(known), name)
+
+    return index(recipe, ["paper"]), index(task, list(TASKS)), index(model, list(MODELS))

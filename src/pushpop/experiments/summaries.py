@@ -1,0 +1,154 @@
+"""Smaller tables of a report: sizes, accuracy against length, success over seeds, all runs."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from pushpop.experiments.paper import MODELS, TASKS
+from pushpop.experiments.presets import identity
+from pushpop.experiments.records import RunRecord
+from pushpop.experiments.selection import Choice
+
+SHOWN = {
+    "task",
+    "recipe",
+    "memory",
+    "layers",
+    "hidden",
+    "memory_width",
+    "push_bias",
+    "pop_bias",
+    "seed",
+    "train_lengths",
+    "test_lengths",
+    "learning_rate",
+    "steps",
+}
+"""Options that are a column of runs.csv."""
+Lines = Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A table: a title, a sentence, headers and lines; written under its name."""
+
+    name: str
+    title: str
+    note: str
+    headers: tuple[str, ...]
+    lines: Lines
+
+
+def size_table() -> Summary:
+    """The paper's model sizes beside ours."""
+    from pushpop.models.sizes import HIDDEN, PAPER, count_parameters, paper_config
+    from pushpop.tasks import get_task
+
+    vocabulary = get_task("copy").vocabulary
+    lines = []
+    for which, hidden in enumerate(HIDDEN):
+        for model, figures in PAPER.items():
+            core = count_parameters(paper_config(model, hidden), vocabulary).core
+            paper = f"{figures[which]:.1e}".replace("e+0", "e")
+            off = f"{core / figures[which] - 1:+.1%}"
+            lines.append((model, str(hidden), paper, f"{core:,}", off))
+    return Summary(
+        "sizes",
+        "Model sizes",
+        "Parameters of the recurrent core, as the paper counts them: without embeddings and "
+        "initial states.",
+        ("model", "hidden", "paper", "ours", "off"),
+        lines,
+    )
+
+
+def measured_lengths(run: RunRecord) -> dict[int, dict[str, Any]]:
+    """Accuracies by length, of the model that the run has now."""
+    if run.lengths.get("step") != run.kept_step:
+        return {}
+    return {row["length"]: row for row in run.lengths["rows"]}
+
+
+def length_table(choices: list[Choice]) -> Summary:
+    """Accuracy at single lengths, far beyond those of training."""
+    runs = [choice.run for choice in choices if choice.run and measured_lengths(choice.run)]
+    lengths = sorted({length for run in runs for length in measured_lengths(run)})
+    lines = []
+    for run in runs:
+        found = measured_lengths(run)
+        figures = [
+            f"{found[n]['coarse']:.2f} / {found[n]['fine']:.2f}" if n in found else ""
+            for n in lengths
+        ]
+        lines.append((*_names(run), run.config.recipe, *figures))
+    return Summary(
+        "lengths",
+        "Accuracy at single lengths",
+        "Coarse / fine accuracy on sources of exactly so many symbols; trained on 8-64.",
+        ("task", "model", "recipe", *(f"{length:,}" for length in lengths)),
+        lines,
+    )
+
+
+def seed_table(runs: list[RunRecord]) -> Summary:
+    """Of runs that differ in nothing but the seed, how many solve their task."""
+    groups: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        groups.setdefault(_without_seed(run), []).append(run)
+    lines = []
+    for group in groups.values():
+        if len(group) < 2:
+            continue
+        one = group[0].config
+        solved = [run.solved_at for run in group if run.solved_at is not None]
+        bias = "none" if one.pop_bias is None else str(one.pop_bias)
+        lengths = f"{one.train_lengths} / {one.test_lengths}"
+        options = (one.recipe, group[0].size, f"{one.learning_rate:g}", bias, lengths)
+        when = f"{min(solved):,} / {median(solved):,.0f} / {max(solved):,}" if solved else ""
+        most = f"{max(run.step for run in group):,}"
+        lines.append((*_names(group[0]), *options, f"{len(solved)} of {len(group)}", when, most))
+    return Summary(
+        "seeds",
+        "Success over seeds",
+        "Runs that differ in nothing but the seed. Solved at: earliest / median / latest of those "
+        "that solved it.",
+        ("task", "model", "recipe", "size", "rate", "pop bias", "lengths", "solved", "at", "of"),
+        lines,
+    )
+
+
+def all_runs_csv(runs: list[RunRecord], choices: list[Choice]) -> str:
+    """A line a run."""
+    chosen = {choice.run.name for choice in choices if choice.run is not None}
+    candidates = {run.name for choice in choices for run in choice.candidates}
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    options = [name for name in runs[0].config.to_dict() if name in SHOWN]
+    grains = [f"{part}_{grain}" for part in ("train", "test") for grain in ("coarse", "fine")]
+    head = ("run", "role", *options, "batches", "finished", "kept_step", *grains)
+    writer.writerow([*head, "steps_to_solve", "perplexity"])
+    for run in runs:
+        role = "chosen" if run.name in chosen else "candidate" if run.name in candidates else ""
+        values = run.config.to_dict()
+        found = run.accuracies
+        figures = [
+            round(found[name.split("_")[0]][name.split("_")[1]], 4) if found else ""
+            for name in grains
+        ]
+        line = [run.name, role, *(values[name] for name in options), run.step]
+        line += [run.report is not None, run.kept_step, *figures, run.solved_at]
+        writer.writerow([*line, None if run.perplexity is None else round(run.perplexity, 4)])
+    return out.getvalue()
+
+
+def _names(run: RunRecord) -> tuple[str, str]:
+    return TASKS.get(run.config.task, run.config.task), MODELS.get(run.model, run.model)
+
+
+def _without_seed(run: RunRecord) -> str:
+    from dataclasses import replace
+
+    return identity(replace(run.config, seed=0))

@@ -1,0 +1,54 @@
+"""Open the port, say where, serve until Ctrl-C."""
+
+import socket
+import sys
+from collections.abc import Sequence
+
+from pushpop.errors import InputError
+
+
+def listen(models: Sequence[str], host: str, port: int) -> None:
+    """Serve these models, or the shipped ones, until the process is interrupted."""
+    try:
+        import uvicorn
+
+        from pushpop.viewer.server import make_app
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"serving needs {error.name}, which is not installed: pip install 'pushpop[serve]'"
+        ) from None
+    import torch
+
+    from pushpop.viewer.catalogue import open_models
+    from pushpop.viewer.trace import Example, trace
+
+    torch.set_num_threads(1)
+    entries = open_models(models)
+    with _bind(host, port) as door:
+        for entry in entries.values():  # compiles the kernels before the first visitor comes
+            trace(entry.model, Example(()), max_length=1)
+        settings = uvicorn.Config(make_app(entries), log_level="warning", timeout_keep_alive=10)
+        shown = f"[{host}]" if ":" in host else host
+        names = ", ".join(entries) or "no models, only the playground"
+        print(f"serving {names}", file=sys.stderr)
+        print(f"http://{shown}:{door.getsockname()[1]}  (Ctrl-C stops)", flush=True)
+        uvicorn.Server(settings).run(sockets=[door])
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise InputError(f"host {host!r}: {error.strerror or error}") from None
+    family, kind, protocol, _, address = found[0]
+    door = socket.socket(family, kind, protocol)
+    try:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(address)
+        door.listen(128)  # who comes before the server has started waits instead of being refused
+    except OSError as error:
+        door.close()
+        raise InputError(
+            f"{host}:{port}: {error.strerror or error}; choose another with --port, or --port 0"
+        ) from None
+    return door

@@ -1,0 +1,393 @@
+// A trace on the page: its heading, its picture, what happened at the chosen step, the numbers.
+
+const NEAR = 6; // cells listed at either end of a deep memory
+const ROWS = 2000; // of the table of numbers
+
+function make(tag, options = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(options)) {
+    if (name === "text") element.textContent = value;
+    else if (name === "class") element.className = value;
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+const decimals = (x, places = 2) => x.toFixed(places);
+const percent = (p) => (p >= 0.9995 ? "100 %" : p < 0.0005 ? "0 %" : `${(100 * p).toFixed(1)} %`);
+const plural = (n, one, many) => `${n} ${n === 1 ? one : many}`;
+
+class Panel {
+  constructor(trace, { onstep, heading = "h2" } = {}) {
+    this.onstep = onstep || (() => {});
+    this.heading = heading;
+    this.step = 0;
+    this.chosen = null;
+    this.zoom = 0;
+    this.build();
+    this.show(trace);
+    const redraw = () => this.redraw();
+    new ResizeObserver(() => this.resize()).observe(this.scroller);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  }
+
+  build() {
+    this.title = make(this.heading, { class: "title" });
+    this.verdict = make("p", { class: "verdict" });
+    this.target = make("p", { class: "target" });
+    this.picture = make("canvas", { class: "picture", role: "img" });
+    this.cursor = make("canvas", { class: "cursor", "aria-hidden": "true" });
+    this.spacer = make("div", { class: "spacer" });
+    this.stage = make("div", { class: "stage" }, this.picture, this.cursor);
+    this.scroller = make("div", { class: "scroller" }, this.stage, this.spacer);
+    this.tip = make("div", { class: "tip", role: "tooltip", hidden: "" });
+    const zoom = (text, label, act) =>
+      make("button", { type: "button", class: "small", text, "aria-label": label, onclick: act });
+    this.legend = make("span", { class: "legend" });
+    this.zoomBar = make("div", { class: "zoom" }, this.legend, make("span", { class: "buttons" },
+      zoom("−", "narrower columns", () => this.setZoom(this.view.column / 1.5)),
+      zoom("+", "wider columns", () => this.setZoom(Math.max(this.view.column * 1.5, 6))),
+      zoom("fit", "fit the whole trace", () => this.setZoom(this.view.fit))));
+    this.now = make("div", { class: "now" });
+    this.table = make("details", { class: "numbers", ontoggle: () => this.fillTable() },
+      make("summary", { text: "The numbers as a table" }), make("div", { class: "table" }));
+    this.root = make("section", { class: "panel" },
+      make("header", {}, this.title, this.verdict, this.target),
+      make("div", { class: "split" },
+        make("div", { class: "canvases" }, this.scroller, this.tip, this.zoomBar), this.now),
+      this.table);
+    this.listen();
+  }
+
+  listen() {
+    const at = (event) => {
+      const box = this.stage.getBoundingClientRect();
+      const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+      return { x, y, ...cellAt(this.trace, this.layout, this.view, x, y) };
+    };
+    let scrubbing = false;
+    this.stage.addEventListener("pointerdown", (event) => {
+      const found = at(event);
+      if (found.t === null || event.button > 0) return;
+      scrubbing = event.pointerType === "mouse";
+      this.onstep(found.t);
+      this.choose(found.cell, found.x, found.y, found.t);
+    });
+    this.stage.addEventListener("pointermove", (event) => {
+      if (event.pointerType !== "mouse") return;
+      const found = at(event);
+      if (scrubbing && event.buttons && found.t !== null) this.onstep(found.t);
+      this.choose(found.cell, found.x, found.y, found.t);
+    });
+    this.stage.addEventListener("pointerup", () => { scrubbing = false; });
+    this.stage.addEventListener("pointerleave", (event) => {
+      scrubbing = false;
+      if (event.pointerType === "mouse") this.choose(null);
+    });
+    this.scroller.addEventListener("scroll", () => {
+      this.view.x = this.scroller.scrollLeft;
+      this.choose(null);
+      this.redraw();
+    });
+  }
+
+  show(trace) {
+    this.trace = trace;
+    this.layout = layOut(trace);
+    this.step = Math.min(this.step, trace.steps.length - 1);
+    this.chosen = null;
+    const memory = trace.memory === "none" ? "no memory" : trace.memory;
+    this.title.textContent = trace.title || trace.model || `a ${memory}`;
+    this.describe();
+    this.resize();
+    if (this.table.open) this.fillTable();
+  }
+
+  describe() {
+    const { trace } = this;
+    const scored = trace.steps.filter((step) => step.output && step.output.right !== null);
+    const wrong = scored.filter((step) => !step.output.right).length;
+    const symbols = plural(trace.source.length, "symbol", "symbols");
+    const first = trace.model ? [trace.memory === "none" ? "no memory" : trace.memory, symbols] : [];
+    if (trace.task) first.unshift(trace.task);
+    const state = trace.right === null ? "" : trace.right ? "right" : "wrong";
+    this.verdict.replaceChildren(make("span", { text: first.join(" · ") }));
+    if (state) {
+      const text = trace.right ? "✓ all right"
+        : `✗ ${plural(wrong, "symbol", "symbols")} of ${scored.length} wrong`;
+      this.verdict.append(make("strong", { class: state, text }));
+    }
+    if (!trace.finished) this.verdict.append(make("span", { text: "cut off: too long" }));
+    this.verdict.hidden = !this.verdict.textContent;
+    this.target.hidden = trace.right !== false;
+    this.target.textContent = trace.right === false ? `expected: ${trace.target.join(" ")}` : "";
+    this.picture.setAttribute("aria-label",
+      `What the memory of ${trace.model || "this playground"} holds after each of ` +
+      `${plural(trace.steps.length, "step", "steps")}; the table below has the numbers`);
+    this.legend.replaceChildren(...(trace.memory === "none"
+      ? [make("span", { text: "this model has no memory: there is nothing to picture" })]
+      : [make("span", {}, make("i", { class: "key read" }), "in reach of a read"),
+        make("span", {}, make("i", { class: "key held" }), "held"),
+        make("span", {}, make("i", { class: "key push" }), "push"),
+        make("span", {}, make("i", { class: "key pop" }), "pop")]));
+  }
+
+  setZoom(column) {
+    const middle = (this.step + 0.5) * column - this.view.width / 2;
+    const widest = widestColumn(this.view.steps);
+    this.zoom = Math.min(widest, Math.max(column, Math.min(this.view.fit, widest)));
+    this.resize();
+    this.scroller.scrollLeft = middle;
+  }
+
+  resize() {
+    const width = this.scroller.clientWidth;
+    if (!width) return;
+    const context = this.picture.getContext("2d");
+    const x = this.scroller.scrollLeft;
+    this.view = measure(this.trace, this.layout, width, this.zoom, context);
+    this.view.x = Math.max(0, Math.min(x, this.view.total - width));
+    const scale = devicePixelRatio || 1;
+    for (const canvas of [this.picture, this.cursor]) {
+      canvas.width = Math.round(width * scale);
+      canvas.height = Math.round(this.view.height * scale);
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${this.view.height}px`;
+      canvas.getContext("2d").setTransform(scale, 0, 0, scale, 0, 0);
+    }
+    this.stage.style.width = `${width}px`;
+    this.stage.style.height = `${this.view.height}px`;
+    this.spacer.style.width = `${this.view.total}px`;
+    const scrolls = this.view.total > width + 1;
+    this.scroller.classList.toggle("scrolls", scrolls);
+    if (scrolls) this.scroller.setAttribute("tabindex", "-1");
+    this.redraw();
+  }
+
+  redraw() {
+    if (!this.view) return;
+    const start = performance.now();
+    this.theme = readTheme(this.root);
+    drawPicture(this.picture.getContext("2d"), this.trace, this.layout, this.view, this.theme);
+    this.drawn = performance.now() - start;
+    this.mark();
+    this.tell();
+  }
+
+  mark() {
+    drawCursor(this.cursor.getContext("2d"), this.trace, this.layout, this.view, this.theme,
+      this.step, this.chosen);
+  }
+
+  goTo(step) {
+    this.step = Math.max(0, Math.min(step, this.trace.steps.length - 1));
+    if (!this.view) return;
+    const { column, gutter, width, total } = this.view;
+    if (total > width + 1) {
+      const left = this.step * column;
+      const scroll = this.scroller.scrollLeft;
+      if (left < scroll) this.scroller.scrollLeft = Math.max(0, left - width / 3);
+      else if (left + column > scroll + width - gutter - 8) {
+        this.scroller.scrollLeft = left - width / 2;
+      }
+    }
+    this.mark();
+    this.tell();
+  }
+
+  choose(cell, x = 0, y = 0, t = null) {
+    if (cell === null && this.chosen === null) return;
+    this.chosen = cell;
+    this.mark();
+    this.tip.hidden = cell === null;
+    if (cell === null) return;
+    this.tip.replaceChildren(...this.tellCell(cell, t));
+    const room = this.scroller.clientWidth;
+    const wide = Math.min(260, room - 16);
+    this.tip.style.maxWidth = `${wide}px`;
+    const left = Math.max(4, Math.min(x + 14, room - this.tip.offsetWidth - 4));
+    const high = this.tip.offsetHeight;
+    this.tip.style.left = `${left}px`;
+    this.tip.style.top = `${y + 18 + high > this.view.height ? Math.max(0, y - high - 12) : y + 18}px`;
+  }
+
+  // A cell's token, its life and its reads.
+  tellCell(number, t) {
+    const cell = this.trace.cells[number];
+    const life = this.layout.lives[number];
+    const span = t === null ? null : life.spans.find((s) => s.from <= t && t < s.until);
+    const ends = this.trace.memory === "deque" ? ` at the ${cell.end}` : "";
+    const lines = [
+      `pushed at step ${cell.step + 1}${ends} with strength ${decimals(cell.strength)}`,
+      span ? `${decimals(span.strength)} of it left after step ${t + 1}` : "",
+      cell.gone === null ? "still there at the end" : `gone at step ${cell.gone + 1}`,
+      readsText(life.reads),
+    ];
+    return [this.chip(cell.symbol, hueFor(this.trace, number)),
+      ...lines.filter(Boolean).map((text) => make("div", { text }))];
+  }
+
+  chip(symbol, hue) {
+    const chip = make("b", { class: "chip", text: symbol });
+    if (hue !== null) chip.style.background = colourOf(hue, true, this.theme.dark);
+    else chip.classList.add("grey");
+    return chip;
+  }
+
+  tell() {
+    const { trace } = this;
+    const t = this.step;
+    const step = trace.steps[t];
+    const grey = step.part === "start" || step.part === "separator";
+    const line = make("p", { class: "what" },
+      make("span", { class: "count", text: `Step ${t + 1} of ${trace.steps.length}` }));
+    if (trace.model) {
+      line.append(" reads ", this.chip(step.symbol, grey ? null : hueOfSymbol(trace, step.symbol)));
+    }
+    const parts = [line];
+    if (step.output) parts.push(this.tellOutput(step.output));
+    if (trace.memory !== "none") parts.push(this.tellGates(step), this.tellMemory(t, step));
+    this.now.replaceChildren(...parts);
+  }
+
+  tellOutput(output) {
+    const box = make("div", { class: "output" });
+    const said = make("p", { class: "what" }, "writes ",
+      this.chip(output.symbol, hueOfSymbol(this.trace, output.symbol)),
+      ` with probability ${percent(output.probability)}`);
+    if (output.right === false) {
+      said.append(make("strong", { class: "wrong", text: " ✗ expected " }),
+        this.chip(output.expected, hueOfSymbol(this.trace, output.expected)));
+    }
+    const list = make("ol", { class: "best", "aria-label": "the likeliest symbols" });
+    for (const [symbol, probability] of output.best) {
+      const bar = make("span", { class: "bar" });
+      bar.style.width = `${(100 * probability).toFixed(2)}%`;
+      list.append(make("li", {}, make("code", { text: symbol }),
+        make("span", { class: "track" }, bar),
+        make("span", { class: "number", text: percent(probability) })));
+    }
+    box.append(said, list);
+    return box;
+  }
+
+  tellGates(step) {
+    const list = make("dl", { class: "gates" });
+    const two = this.trace.memory === "deque";
+    ["top", "bottom"].slice(0, step.push.length).forEach((end, which) => {
+      for (const gate of ["push", "pop"]) {
+        const amount = step[gate][which];
+        const bar = make("span", { class: `bar ${gate}` });
+        bar.style.width = `${100 * amount}%`;
+        list.append(make("dt", { text: two ? `${gate}, ${end}` : gate }),
+          make("dd", {}, make("span", { class: "track" }, bar),
+            make("span", { class: "number", text: decimals(amount, 3) })));
+      }
+    });
+    return list;
+  }
+
+  tellMemory(t, step) {
+    const all = liveAt(this.trace, this.layout, t);
+    const cells = all.filter((span) => span.strength >= 0.005).reverse();
+    const hidden = all.length - cells.length;
+    const weights = step.reads.map((read) => new Map(read));
+    const ends = READ_ENDS[this.trace.memory];
+    const list = make("ol", { class: "cells" });
+    const add = (span) => {
+      const bar = make("span", { class: "bar" });
+      bar.style.width = `${(100 * span.strength).toFixed(2)}%`;
+      const hue = hueFor(this.trace, span.cell);
+      if (hue !== null) bar.style.background = colourOf(hue, true, this.theme.dark);
+      const reads = ends.flatMap((end, which) => {
+        const weight = weights[which].get(span.cell);
+        const name = ends.length > 1 ? end : "read";
+        return weight >= 0.005 ? [make("span", { text: `${name} ${decimals(weight)}` })] : [];
+      });
+      const row = make("li", { class: reads.length ? "seen" : "" },
+        make("code", { text: this.trace.cells[span.cell].symbol }),
+        make("span", { class: "track" }, bar),
+        make("span", { class: "number", text: decimals(span.strength) }),
+        make("span", { class: "read" }, ...reads));
+      row.addEventListener("pointerenter", () => { this.chosen = span.cell; this.mark(); });
+      row.addEventListener("pointerleave", () => { this.chosen = null; this.mark(); });
+      list.append(row);
+    };
+    if (cells.length > 2 * NEAR + 1) {
+      cells.slice(0, NEAR).forEach(add);
+      list.append(make("li", { class: "more", text: `… ${cells.length - 2 * NEAR} more …` }));
+      cells.slice(-NEAR).forEach(add);
+    } else cells.forEach(add);
+    const what = ends.length > 1 ? "Memory after the step, top first, and what is read of it"
+      : "Memory after the step, top first";
+    const text = cells.length ? what : "The memory is empty";
+    const box = make("div", { class: "memory" }, make("h3", { text }), list);
+    ends.forEach((end, which) => {
+      const name = ends.length > 1 ? `read at the ${end}` : "read";
+      box.append(make("p", { class: "sum" }, `${name} = `,
+        make("code", { text: this.sum(step.reads[which]) })));
+    });
+    if (hidden) {
+      const kinds = plural(hidden, "cell", "cells");
+      box.append(make("p", { class: "faint", text: `and ${kinds} thinner than 0.005` }));
+    }
+    return box;
+  }
+
+  // A read as the sum that it is: "0.90 v3 + 0.10 v1".
+  sum(read) {
+    const parts = read.filter(([, weight]) => weight >= 0.005).sort((a, b) => b[1] - a[1]);
+    const shown = parts.slice(0, 2 * NEAR)
+      .map(([cell, weight]) => `${decimals(weight)} ${this.trace.cells[cell].symbol}`);
+    if (parts.length > shown.length) shown.push("…");
+    return shown.join(" + ") || "0";
+  }
+
+  fillTable() {
+    if (!this.table.open) return;
+    const { trace } = this;
+    const ends = PUSH_ENDS[trace.memory];
+    const heads = ["step", "reads", ...ends.flatMap((end) => {
+      const name = ends.length > 1 ? ` ${end}` : "";
+      return [`push${name}`, `pop${name}`];
+    }), ...READ_ENDS[trace.memory].map((end) => `read at the ${end}`), "writes", "p"];
+    const body = make("tbody");
+    trace.steps.slice(0, ROWS).forEach((step, t) => {
+      const gates = ends.flatMap((_, k) => [decimals(step.push[k], 3), decimals(step.pop[k], 3)]);
+      const out = step.output
+        ? [step.output.symbol + (step.output.right === false ? " ✗" : ""),
+          percent(step.output.probability)] : ["", ""];
+      const row = [String(t + 1), step.symbol, ...gates, ...step.reads.map((read) => this.sum(read)), ...out];
+      body.append(make("tr", {}, ...row.map((text) => make("td", { text }))));
+    });
+    const head = make("tr", {}, ...heads.map((text) => make("th", { scope: "col", text })));
+    this.table.lastChild.replaceChildren(make("table", {}, make("thead", {}, head), body));
+  }
+
+  // One line about the step, for those who listen.
+  sentence() {
+    const step = this.trace.steps[this.step];
+    const wrote = step.output ? `, writes ${step.output.symbol}` : "";
+    return `step ${this.step + 1}, reads ${step.symbol}${wrote}`;
+  }
+}
+
+// "read at steps 3 to 5 and 9, most at step 4 (0.90)", with runs of steps joined.
+function readsText(reads) {
+  const weighty = reads.filter(([, , weight]) => weight >= 0.005);
+  if (!weighty.length) return "never read";
+  const steps = [...new Set(weighty.map(([t]) => t + 1))];
+  const runs = [];
+  for (const step of steps) {
+    const run = runs[runs.length - 1];
+    if (run && run[1] === step - 1) run[1] = step;
+    else runs.push([step, step]);
+  }
+  const names = runs.map(([a, b]) => (a === b ? `${a}` : b === a + 1 ? `${a}, ${b}` : `${a}–${b}`));
+  const shown = names.length > 4 ? `${names.slice(0, 4).join(", ")} …` : names.join(", ");
+  const most = weighty.reduce((best, one) => (one[2] > best[2] ? one : best));
+  return `read at step${steps.length > 1 ? "s" : ""} ${shown}; ` +
+    `most at ${most[0] + 1} (${decimals(most[2])})`;
+}

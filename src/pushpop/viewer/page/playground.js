@@ -1,0 +1,100 @@
+// A memory without a model: sliders push and pop, and the picture follows.
+
+const MOST_STEPS = 40;
+// Figure 1(a) of the paper for the stack; the same gates for the queue, and a two-sided example.
+const EXAMPLES = {
+  stack: [[[0.8], [0]], [[0.5], [0.1]], [[0.9], [0.9]]],
+  queue: [[[0.8], [0]], [[0.5], [0.1]], [[0.9], [0.9]]],
+  deque: [[[0.8, 0.3], [0, 0]], [[0.5, 0.6], [0.1, 0]], [[0.9, 0.2], [0.9, 0.5]]],
+};
+
+class Playground {
+  constructor() {
+    this.kind = "stack";
+    this.panel = new Panel(simulate("stack", [{ push: [0], pop: [0] }]));
+    this.player = new Player([this.panel]);
+    this.player.bar.classList.add("short");
+    this.build();
+    this.reset();
+  }
+
+  build() {
+    const kinds = make("fieldset", { class: "kinds" }, make("legend", { text: "Memory" }));
+    for (const kind of ["stack", "queue", "deque"]) {
+      const radio = make("input", { type: "radio", name: "kind", value: kind });
+      radio.checked = kind === this.kind;
+      radio.addEventListener("change", () => { this.kind = kind; this.reset(); });
+      kinds.append(make("label", {}, radio, kind));
+    }
+    const button = (text, act) => make("button", { type: "button", text, onclick: act });
+    this.add = button("Add a step", () => {
+      const ends = this.steps[0].push.length;
+      this.steps.push({ push: Array(ends).fill(0.7), pop: Array(ends).fill(0.2) });
+      this.list(this.steps.length - 1);
+    });
+    this.remove = button("Remove the last", () => { this.steps.pop(); this.list(); });
+    this.rows = make("ol", { class: "sliders" });
+    this.note = make("p", { class: "faint" });
+    this.root = make("div", { class: "playground" },
+      make("p", {}, "Push and pop by hand: every step first pops, then pushes a value, then reads ",
+        "what lies within one unit of strength from the end. Bands are values, as thick as they ",
+        "are strong."),
+      make("div", { class: "line" }, kinds, this.add, this.remove,
+        button("Start again", () => this.reset()),
+        button("At random", () => this.scramble())),
+      this.note, this.rows, this.player.root);
+  }
+
+  reset() {
+    this.steps = EXAMPLES[this.kind].map(([push, pop]) => ({ push: [...push], pop: [...pop] }));
+    this.note.textContent = this.kind === "stack"
+      ? "It starts with the example of the paper's figure 1(a)."
+      : this.kind === "queue" ? "The gates of figure 1(a), on a queue." : "Both ends at work.";
+    this.list();
+  }
+
+  scramble() {
+    const ends = this.steps[0].push.length;
+    const draw = () => Array.from({ length: ends }, () => Math.round(Math.random() * 20) / 20);
+    this.steps = Array.from({ length: Math.max(this.steps.length, 8) },
+      () => ({ push: draw(), pop: draw().map((u) => u / 2) }));
+    this.note.textContent = "";
+    this.list();
+  }
+
+  list(chosen = this.steps.length - 1) {
+    this.add.disabled = this.steps.length >= MOST_STEPS;
+    this.remove.disabled = this.steps.length <= 1;
+    this.rows.replaceChildren(...this.steps.map((step, t) => {
+      const row = make("li", {}, make("span", { class: "count", text: `${t + 1}` }));
+      ["top", "bottom"].slice(0, step.push.length).forEach((end, which) => {
+        for (const gate of ["pop", "push"]) row.append(this.slider(step, gate, which, end, t));
+      });
+      return row;
+    }));
+    this.rows.classList.toggle("wide", this.kind === "deque");
+    this.update(chosen);
+  }
+
+  slider(step, gate, which, end, t) {
+    const input = make("input", { type: "range", min: "0", max: "1", step: "0.01", class: gate });
+    input.value = String(step[gate][which]);
+    const name = this.kind === "deque" ? `${gate} ${end}` : gate;
+    input.setAttribute("aria-label", `${name} at step ${t + 1}`);
+    const shown = make("span", { class: "number", text: decimals(step[gate][which]) });
+    input.addEventListener("input", () => {
+      step[gate][which] = Number(input.value);
+      shown.textContent = decimals(step[gate][which]);
+      this.update(t);
+    });
+    return make("label", {}, make("span", { class: `name ${gate}`, text: name }), input, shown);
+  }
+
+  update(chosen) {
+    const trace = simulate(this.kind, this.steps);
+    trace.title = `A ${this.kind}, worked by hand`;
+    this.panel.show(trace);
+    this.player.refresh();
+    this.player.goTo(chosen);
+  }
+}

@@ -1,0 +1,221 @@
+"""Run a model on a source and write down, step by step, what its memory did."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pushpop.errors import InputError
+from pushpop.layers import MemoryRNN
+from pushpop.models import Transducer
+from pushpop.models.decoding import fed_back, log_probabilities
+from pushpop.tasks import batch_rng, get_task
+from pushpop.viewer.replay import PUSH_ENDS, Amounts, Moment, Replay, Shares
+
+FORMAT = "pushpop trace 1"
+START, SEPARATOR, END = "<s>", "|||", "</s>"
+BEST = 3  # how many of the likeliest symbols are kept
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value in the memory, known by the symbol that the model was reading when it pushed it."""
+
+    symbol: str
+    part: str  # "start", "source", "separator" or "target"
+    step: int  # when it was pushed
+    end: str  # "top" or "bottom"
+    strength: float  # it was pushed with
+    gone: int | None  # the step whose pops took the last of it
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the model wrote, and what it should have written, if that is known."""
+
+    symbol: str
+    probability: float
+    best: tuple[tuple[str, float], ...]
+    expected: str | None
+    right: bool | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """A symbol read, what the memory did, and the symbol written, if any."""
+
+    symbol: str
+    part: str
+    push: Amounts
+    pop: Amounts
+    bottom: float
+    top: float
+    changed: Shares
+    reads: tuple[Shares, ...]
+    output: Output | None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A whole run, from the first symbol read to the last one written."""
+
+    model: str
+    memory: str
+    task: str | None
+    source: tuple[str, ...]
+    target: tuple[str, ...] | None  # the right one, if it is known
+    output: tuple[str, ...]
+    finished: bool  # False: the limit on the length was hit first
+    right: bool | None  # whether output is target
+    steps: tuple[Step, ...]
+    cells: tuple[Cell, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"format": FORMAT, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A source, and its target if that is known."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...] | None = None
+
+
+def generate(task: str, length: int, seed: int) -> Example:
+    """A pair of a task: the first that `pushpop sample` prints for that length and seed."""
+    drawn = get_task(task)
+    pairs = drawn.sample(batch_rng(seed, "sample", 0), 1, (length, length))
+    (source, target), symbols = next(iter(pairs)), drawn.vocabulary
+    return Example(tuple(symbols.decode_source(source)), tuple(symbols.decode_target(target)))
+
+
+@torch.no_grad()
+def trace(
+    model: Transducer,
+    example: Example,
+    *,
+    name: str = "",
+    task: str | None = None,
+    max_length: int | None = None,
+) -> Trace:
+    """Decode greedily, as `model.transduce` does, and collect what the memory did.
+
+    A model without a memory gives a trace whose memory is "none", with no cells.
+    """
+    symbols, numbers = model.vocabulary, model.vocabulary.encode_source(example.source)
+    inputs = [symbols.SOS, *(numbers + symbols.source_input_start).tolist(), symbols.SEP]
+    read = [START, *example.source, SEPARATOR]
+    limit = 2 * len(example.source) + 50 if max_length is None else max_length
+    writer, recorder = _Writer(model, example.target), _Recorder(model)
+    steps: list[Step] = []
+    state = None
+    while True:
+        t = len(steps)
+        logits, state = model.step(_ids(model, inputs[t]), state)
+        push, pop, moment = recorder.step(state)
+        output = writer.step(logits) if t + 1 >= len(inputs) else None
+        part = _part(t, len(example.source))
+        done = (moment.bottom, moment.top, moment.changed, moment.reads)
+        steps.append(Step(read[t], part, push, pop, *done, output))
+        if output is None:
+            continue
+        if writer.finished or len(writer.written) > limit:
+            break
+        inputs.append(int(fed_back(symbols, torch.tensor(writer.written[-1]))))
+        read.append(output.symbol)
+    written = tuple(symbols.decode_output(writer.written)[:limit])
+    right = None if example.target is None else writer.finished and written == example.target
+    return Trace(
+        model=name,
+        memory=recorder.memory,
+        task=task,
+        source=example.source,
+        target=example.target,
+        output=written,
+        finished=writer.finished,
+        right=right,
+        steps=tuple(steps),
+        cells=_cells(recorder.memory, steps),
+    )
+
+
+class _Recorder:
+    """The gates of each step, and what they did to the cells."""
+
+    def __init__(self, model: Transducer) -> None:
+        self.body = model.body if isinstance(model.body, MemoryRNN) else None
+        self.memory = "none" if self.body is None else self.body.memory.kind
+        self.replay = Replay(self.memory, model.output_table.weight.dtype)
+
+    def step(self, state: Any) -> tuple[Amounts, Amounts, Moment]:
+        """Push and pop at each end, and what they did."""
+        if self.body is None:
+            return (), (), Moment((), (), 0.0, 0.0)
+        _, push, pop = self.body.controls(state.parts[0])
+        d, u = (tuple(float(x) for x in gate.flatten()) for gate in (push, pop))
+        if not all(map(isfinite, (*d, *u))):
+            raise InputError("the model's gates are not numbers: its weights are damaged")
+        return d, u, self.replay.step(d, u)
+
+
+class _Writer:
+    """The symbols chosen so far, and how sure the model was."""
+
+    def __init__(self, model: Transducer, target: Sequence[str] | None) -> None:
+        self.symbols = model.vocabulary
+        self.expected = None if target is None else [*target, END]
+        self.written: list[int] = []  # output ids
+        self.finished = False
+
+    def step(self, logits: Tensor) -> Output:
+        """Choose the likeliest symbol."""
+        chances = log_probabilities(logits)[0].exp()
+        found = chances.topk(min(BEST, len(chances)))
+        best = [
+            (self._spell(k), p)
+            for k, p in zip(found.indices.tolist(), found.values.tolist(), strict=True)
+        ]
+        if not all(isfinite(p) for _, p in best):
+            raise InputError("the model's outputs are not numbers: its weights are damaged")
+        chosen = int(chances.argmax())
+        place = len(self.written)
+        self.written.append(chosen)
+        self.finished = chosen == self.symbols.EOS
+        symbol, expected = self._spell(chosen), None
+        if self.expected is not None:
+            expected = self.expected[min(place, len(self.expected) - 1)]
+        right = None if expected is None else symbol == expected
+        return Output(symbol, float(chances[chosen]), tuple(best), expected, right)
+
+    def _spell(self, output_id: int) -> str:
+        return (self.symbols.decode_output([output_id]) or [END])[0]
+
+
+def _ids(model: Transducer, input_id: int) -> Tensor:
+    return torch.tensor([input_id], device=model.output_table.weight.device)
+
+
+def _part(t: int, source_length: int) -> str:
+    if t == 0:
+        return "start"
+    if t <= source_length:
+        return "source"
+    return "separator" if t == source_length + 1 else "target"
+
+
+def _cells(memory: str, steps: Sequence[Step]) -> tuple[Cell, ...]:
+    ends = PUSH_ENDS.get(memory, ())
+    gone: dict[int, int] = {}
+    for t, step in enumerate(steps):
+        gone.update((cell, t) for cell, strength in step.changed if strength == 0)
+    cells: list[Cell] = []
+    for t, step in enumerate(steps):
+        for end, strength in zip(ends, step.push, strict=True):
+            number = len(cells)
+            cells.append(Cell(step.symbol, step.part, t, end, strength, gone.get(number)))
+    return tuple(cells)

@@ -1,0 +1,304 @@
+"""A report from run directories alone."""
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pushpop.cli import main
+from pushpop.experiments.report import BEGIN, END, make_report, put_into_readme
+from pushpop.experiments.selection import RULE
+from tests.experiments.fabricated import fabricate
+
+Captured = pytest.CaptureFixture[str]
+ROOT = Path(__file__).parents[2]
+
+
+def fabricate_results(folder: Path) -> Path:
+    """Three rows of the paper, one unfinished, and one of ours."""
+    queue = {"task": "copy", "memory": "queue"}
+    curve = [(40.0, 0.1, 0.0), (1.01, 1.0, 0.995)]
+    fabricate(folder / "runs" / "copy-queue", curve, lengths={128: 1.0, 1024: 0.5}, **queue)
+    lstm = {"task": "copy", "memory": "none", "layers": 2}
+    fabricate(folder / "runs" / "copy-lstm2", [(60.0, 0.2, 0.1)], finished=False, **lstm)
+    stack = {"task": "reverse", "memory": "stack", "seed": 4}
+    fabricate(folder / "runs" / "reverse-stack", [(3.0, 0.5, 0.25)], **stack)
+    ours: dict[str, Any] = {"task": "copy", "memory": "deque", "recipe": "pushpop"}
+    ours |= {"hidden": 48, "memory_width": 64, "learning_rate": 0.003}
+    fabricate(folder / "runs" / "ours", [(1.0, 1.0, 1.0)], lengths={128: 1.0, 256: 0.75}, **ours)
+    return folder
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return fabricate_results(tmp_path / "results")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The files of a report on such results."""
+    return make_report(fabricate_results(tmp_path_factory.mktemp("results"))).files
+
+
+def line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def refused(args: list[str], capsys: Captured) -> str:
+    with pytest.raises(SystemExit) as left:
+        main(args)
+    assert left.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_the_markdown_table_reads_so(files: dict[str, str]) -> None:
+    lines = files["table.md"].splitlines()
+    paper = ("paper's train", "paper's test")
+    head = (
+        "task",
+        "model",
+        "train",
+        "test",
+        *paper,
+        "batches",
+        "solved at",
+        "size",
+        "rate",
+        "seed",
+    )
+    top = [line(*head), line("---", "---", *["---:"] * 9)]
+    missing = ("0.62 / 0.87", "0.00 / 0.38", "missing", "", "", "", "")
+    unfinished = ("0.20 / 0.60", "0.10 / 0.55", "0.80 / 0.95", "0.00 / 0.47", "1,000 so far")
+    assert lines[:6] == [
+        "**With the recipe `paper`**",
+        "",
+        *top,
+        line("Sequence copying", "1-layer LSTM", "", "", *missing),
+        line("Sequence copying", "2-layer LSTM", *unfinished, "", "256", "0.001", "0"),
+    ]
+    perfect = "1.00 / 1.00"
+    finished = (perfect, "0.99 / 1.00", perfect, perfect, "2,000", "2,000", "256/256", "0.001", "0")
+    assert line("Sequence copying", "Queue-LSTM", *finished) in lines
+    ours = (*[perfect] * 4, "1,000", "1,000", "48/64", "0.003", "0")
+    assert lines[39:-1] == [
+        "",
+        "**With the recipe `pushpop`**",
+        "",
+        *top,
+        line("Sequence copying", "DeQue-LSTM", *ours),
+        "",
+    ]
+    assert lines[-1] == (
+        "Accuracies are coarse / fine. Sources have 8-64 symbols in training and 65-128 in "
+        "testing. Solved at: the first test with a test coarse accuracy of 0.99 or more, in "
+        "batches. Size: width of the controller / of the memory."
+    )
+
+
+def test_the_json_table_has_35_rows_of_the_paper_and_ours_below(files: dict[str, str]) -> None:
+    rows = json.loads(files["table.json"])
+    assert [row["recipe"] for row in rows] == ["paper"] * 35 + ["pushpop"]
+    assert len({(row["task"], row["model"]) for row in rows[:35]}) == 35
+    assert [row["status"] for row in rows].count("missing") == 32
+    by_run = {row["run"]: row for row in rows}
+    assert by_run["runs/copy-queue"] == {
+        "task": "copy",
+        "model": "queue",
+        "recipe": "paper",
+        "status": "finished",
+        "run": "runs/copy-queue",
+        "candidates": 1,
+        "size": "256/256",
+        "learning_rate": 0.001,
+        "seed": 0,
+        "train_lengths": "8-64",
+        "test_lengths": "65-128",
+        "batches": 2000,
+        "train_coarse": 1.0,
+        "train_fine": 1.0,
+        "test_coarse": 0.995,
+        "test_fine": 0.9975,
+        "steps_to_solve": 2000,
+        "perplexity": 1.01,
+        "paper_train_coarse": 1.0,
+        "paper_train_fine": 1.0,
+        "paper_test_coarse": 1.0,
+        "paper_test_fine": 1.0,
+    }
+    assert by_run["runs/copy-lstm2"]["status"] == "unfinished"
+    missing = rows[0]
+    assert (missing["paper_test_fine"], missing["test_fine"], missing["run"]) == (0.38, None, None)
+
+
+def test_csv_and_latex_say_the_same(files: dict[str, str]) -> None:
+    rows = list(csv.DictReader(files["table.csv"].splitlines()))
+    assert len(rows) == 36
+    assert rows[35]["learning_rate"] == "0.003"
+    assert "Sequence copying & 1-layer LSTM &  &  & 0.62 / 0.87 &" in files["table.tex"]
+    assert files["table.tex"].count("\\\\\n") == 1 + 2 + 36
+    runs = list(csv.DictReader(files["runs.csv"].splitlines()))
+    assert [run["run"] for run in runs] == [
+        "runs/copy-lstm2",
+        "runs/copy-queue",
+        "runs/ours",
+        "runs/reverse-stack",
+    ]
+    assert {run["role"] for run in runs} == {"chosen"}
+
+
+def test_lengths_and_sizes_have_tables(files: dict[str, str]) -> None:
+    assert files["lengths.md"].splitlines()[2:6] == [
+        "| task | model | recipe | 128 | 256 | 1,024 |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+        "| Sequence copying | Queue-LSTM | paper | 1.00 / 1.00 |  | 0.50 / 0.75 |",
+        "| Sequence copying | DeQue-LSTM | pushpop | 1.00 / 1.00 | 0.75 / 0.88 |  |",
+    ]
+    assert "| DeQue-LSTM | 512 | 2.5e6 | 2,527,812 | +1.1% |" in files["sizes.md"]
+    assert "seeds.md" not in files
+
+
+def test_lengths_of_an_earlier_model_are_left_out_with_a_word(results: Path) -> None:
+    path = results / "runs" / "ours" / "lengths.json"
+    path.write_text(path.read_text().replace("1000", "500"))
+    report = make_report(results)
+    assert report.notes == [
+        "runs/ours: lengths.json is of the model after batch 500, the run's is after 1000: left out"
+    ]
+    assert "pushpop" not in report.files["lengths.md"]
+
+
+def test_seeds_of_the_same_run_are_counted_together(results: Path) -> None:
+    for seed in (1, 2, 3):
+        fabricate(
+            results / "seeds" / f"seed{seed}",
+            [(2.0, 1.0, 1.0 if seed > 1 else 0.5)] * seed,
+            task="reverse",
+            hidden=32,
+            seed=seed,
+            pop_bias=0,
+            steps=3000,
+            until_solved=True,
+        )
+    assert (
+        "| Sequence reversal | Stack-LSTM | paper | 32/256 | 0.001 | 0.0 | 8-64 / 65-128 | 2 of 3 "
+        "| 1,000 / 1,000 / 1,000 | 3,000 |\n" in make_report(results).files["seeds.md"]
+    )
+
+
+def test_the_same_runs_give_the_same_bytes(files: dict[str, str], results: Path) -> None:
+    assert make_report(results).files == files
+
+
+def test_the_page_needs_nothing_else(files: dict[str, str]) -> None:
+    page = files["report.html"]
+    assert not re.findall(r'(?:src|href)="(?!#)|url\((?!#)|@import|<script|<link', page)
+    assert page.count("<svg ") == 4
+    assert RULE in page
+    assert "prefers-color-scheme: dark" in page
+    assert "width=device-width" in page
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert {"convergence.svg", "convergence-pushpop.svg", "accuracy-by-length.svg"} <= files.keys()
+
+
+def test_a_line_that_is_being_written_does_not_count(files: dict[str, str], results: Path) -> None:
+    with open(results / "runs" / "copy-lstm2" / "metrics.jsonl", "a") as log:
+        log.write('{"step": 2000, "perpl')
+    assert make_report(results).files == files
+
+
+def test_a_broken_file_is_named(results: Path, capsys: Captured) -> None:
+    log = results / "runs" / "ours" / "metrics.jsonl"
+    log.write_text(log.read_text() + "nonsense\n")
+    assert refused(["report", str(results)], capsys) == (
+        f"pushpop: {log}:2: 'nonsense', expected a JSON object with a step\n"
+    )
+    log.unlink()
+    lengths = log.parent / "lengths.json"
+    lengths.write_text("{}")
+    assert f"pushpop: {lengths}: expected a step and" in refused(["report", str(results)], capsys)
+
+
+def test_a_folder_without_runs_is_refused(tmp_path: Path, capsys: Captured) -> None:
+    assert "no run in it" in refused(["report", str(tmp_path)], capsys)
+    assert "no such folder" in refused(["report", str(tmp_path / "nothing")], capsys)
+
+
+def test_the_command_writes_the_files_and_prints_the_table(
+    files: dict[str, str], results: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    out = tmp_path / "out"
+    main(["report", str(results), "--out", str(out)])
+    assert {path.name: path.read_text() for path in out.iterdir()} == files
+    assert capsys.readouterr().out == files["table.md"]
+
+
+def test_without_matplotlib_there_are_tables_only(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    report = make_report(results)
+    assert report.notes == ["no figures: they need matplotlib (pip install 'pushpop[plot]')"]
+    assert not [name for name in report.files if name.endswith(".svg")]
+
+
+def test_the_table_goes_into_a_readme_between_the_marks(
+    files: dict[str, str], results: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    main(["report", str(results), "--readme", str(readme)])
+    table = files["table.md"]
+    assert readme.read_text() == f"before\n{BEGIN}\n{table}{END}\nafter\n"
+    assert not put_into_readme(table, readme)
+    readme.write_text("no marks\n")
+    message = refused(["report", str(results), "--readme", str(readme)], capsys)
+    assert f"{readme}: expected a line {BEGIN} and, after it, a line {END}" in message
+
+
+def test_collected_runs_are_small_and_give_the_same_report(
+    results: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    run = results / "runs" / "copy-queue"
+    (run / "checkpoints").mkdir()
+    (run / "model.safetensors").write_bytes(b"big")
+    head = '{"step": %d, "perplexity": 50.0, "learning_rate": 0.001, "longest": 64}\n'
+    log = run / "metrics.jsonl"
+    log.write_text("".join(head % step for step in range(1, 999)) + log.read_text())
+    before = make_report(results)
+    copies = tmp_path / "copies"
+    for _ in range(2):
+        main(["report", str(results), "--collect", str(copies)])
+    assert "4 runs copied into" in capsys.readouterr().out
+    assert make_report(copies).files == before.files
+    kept = sorted(path.name for path in (copies / "runs" / "copy-queue").iterdir())
+    assert kept == [
+        "environment.json",
+        "lengths.json",
+        "metrics.jsonl",
+        "report.json",
+        "training.json",
+    ]
+    assert len((copies / "runs" / "copy-queue" / "metrics.jsonl").read_text().splitlines()) < 400
+
+
+def test_another_run_is_not_overwritten_by_a_copy(
+    results: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    fabricate(tmp_path / "copies" / "runs" / "ours", [(1, 1, 1)], seed=9)
+    message = refused(["report", str(results), "--collect", str(tmp_path / "copies")], capsys)
+    assert "holds another run than" in message
+
+
+@pytest.mark.skipif(not (ROOT / "results" / "table.json").exists(), reason="no results yet")
+def test_the_readme_and_the_results_are_in_step() -> None:
+    files = make_report(ROOT / "results").files
+    assert (ROOT / "results" / "table.json").read_text("utf-8") == files["table.json"]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    shown = readme.partition(f"{BEGIN}\n")[2].partition(END)[0]
+    assert shown == files["table.md"]

@@ -1,0 +1,52 @@
+"""The models that come with the package, by name."""
+
+from pathlib import Path
+
+import pytest
+
+from pushpop import Transducer
+from pushpop.errors import InputError
+from pushpop.models import shipped
+from pushpop.models.shipped import find_model, shipped_models
+from tests.models.examples import small_model
+
+LIMIT = 1_000_000  # bytes a model
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed package with two models and something else beside them."""
+    monkeypatch.setattr(shipped, "PACKAGE", tmp_path)
+    for name in ("reverse-stack", "copy-queue"):
+        small_model().save_pretrained(tmp_path / "shipped" / name)
+    (tmp_path / "shipped" / "notes").mkdir()
+    return tmp_path / "shipped"
+
+
+def test_every_shipped_model_loads_says_its_task_and_is_small() -> None:
+    for name, folder in shipped_models().items():
+        model = Transducer.from_pretrained(folder)
+        assert folder.name == name
+        assert "task" in model.metadata or "task" in model.metadata["training"]
+        assert sum(file.stat().st_size for file in folder.iterdir()) < LIMIT
+
+
+def test_folders_without_a_model_are_left_out(shelf: Path) -> None:
+    assert list(shipped_models()) == ["copy-queue", "reverse-stack"]
+
+
+def test_a_name_finds_a_shipped_model(shelf: Path) -> None:
+    assert find_model("copy-queue") == shelf / "copy-queue"
+
+
+def test_a_path_goes_before_a_name(
+    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "copy-queue").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find_model("copy-queue") == Path("copy-queue")
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(shelf: Path) -> None:
+    with pytest.raises(InputError, match=r"copy-quue: .*did you mean 'copy-queue'\? \(models: "):
+        find_model("copy-quue")

@@ -1,0 +1,81 @@
+"""A real browser and a real server for the viewer's tests."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from shutil import which
+from typing import Any
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from pushpop.viewer.server import make_app
+from tests.viewer.models import entries
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+)
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1440, "height": 900}
+
+
+@dataclass
+class Visit:
+    """A page, and what went wrong in it."""
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = next(filter(None, map(which, NAMES)), None)
+    if path is None:
+        pytest.skip(f"no browser found (looked for {', '.join(NAMES)}): make browser installs one")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=FLAGS.split())
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
+    """Opens pages; at the end of the test nothing may have gone wrong in any of them."""
+    visits: list[Visit] = []
+
+    def go(address: str, viewport: dict[str, int] = DESK, **options: Any) -> Visit:
+        context = browser.new_context(viewport=viewport, **options)
+        context.set_default_timeout(60_000)
+        new = Visit(context.new_page())
+        new.page.on(
+            "console",
+            lambda message: new.problems.append(message.text) if message.type == "error" else None,
+        )
+        new.page.on("pageerror", lambda error: new.problems.append(str(error)))
+        new.page.on("request", lambda request: new.requests.append(request.url))
+        visits.append(new)
+        new.page.goto(address)
+        return new
+
+    yield go
+    for one in visits:
+        one.page.context.close()
+    assert [one.problems for one in visits] == [[] for _ in visits]
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """Where a server with small random models listens."""
+    door = socket.socket()
+    door.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(make_app(entries()), log_level="warning"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
+    thread.start()
+    yield f"http://127.0.0.1:{door.getsockname()[1]}"
+    server.should_exit = True
+    thread.join()

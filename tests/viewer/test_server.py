@@ -1,0 +1,146 @@
+"""The server's API, and what it refuses."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, settings
+
+from pushpop.tasks.registry import TASKS
+from pushpop.viewer.limits import LARGEST_REQUEST, LONGEST
+from pushpop.viewer.server import make_app
+from pushpop.viewer.trace import Example, generate, trace
+from tests.viewer.models import entries
+
+MODELS = entries()
+APP = make_app(MODELS)
+
+
+@pytest.fixture
+def client() -> Iterator[TestClient]:
+    with TestClient(APP) as found:
+        yield found
+
+
+def ask(client: TestClient, path: str, **body: Any) -> Any:
+    answer = client.post(f"/api/{path}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_the_page_asks_no_other_host(client: TestClient) -> None:
+    answer = client.get("/")
+    assert answer.status_code == 200
+    assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in answer.text
+    assert "connect-src 'self'" in answer.text
+
+
+def test_models_and_tasks_are_listed(client: TestClient) -> None:
+    told = client.get("/api/models").json()
+    assert [model["name"] for model in told["models"]] == list(MODELS)
+    assert {model["memory"] for model in told["models"]} == {"stack", "queue", "deque", "none"}
+    assert told["tasks"] == list(TASKS)
+    assert told["models"][0]["parameters"] == sum(
+        parameter.numel() for parameter in MODELS["reverse-stack"].model.parameters()
+    )
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_example_is_the_tasks(client: TestClient, task: str) -> None:
+    found = ask(client, "generate", task=task, length=10, seed=4)
+    drawn = generate(task, 10, 4)
+    assert found == {"source": list(drawn.source), "target": list(drawn.target or ())}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_trace_is_the_models(client: TestClient, name: str) -> None:
+    source = MODELS[name].model.vocabulary.source[:5]
+    told = ask(client, "trace", model=name, input="  ".join(source), target=["x"])
+    wanted = trace(MODELS[name].model, Example(source, ("x",)), name=name)
+    assert told["output"] == list(wanted.output)
+    assert len(told["steps"]) == len(wanted.steps)
+    assert told["right"] is False
+    for step, other in zip(told["steps"], wanted.steps, strict=True):
+        assert step["push"] == pytest.approx(list(other.push), rel=1e-5)
+
+
+def test_the_longest_source_is_traced(client: TestClient) -> None:
+    told = ask(client, "trace", model="copy-queue", input=" ".join(["a1"] * LONGEST))
+    assert len(told["steps"]) >= LONGEST + 2
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("trace", {"model": "nobody", "input": "a1"}, 404, "unknown model 'nobody'"),
+        ("trace", {"model": "copy-quue", "input": "a1"}, 404, "did you mean 'copy-queue'?"),
+        ("trace", {"model": "../../etc/passwd", "input": "a1"}, 404, "unknown model"),
+        ("trace", {"model": "copy-queue", "input": "a1 b"}, 422, "unknown source symbol 'b'"),
+        ("trace", {"model": "copy-queue", "input": "a1 " * 501}, 422, "501 symbols, expected at"),
+        ("trace", {"model": "copy-queue", "input": 7}, 422, "input: Input should be a valid"),
+        ("trace", {"model": "copy-queue"}, 422, "input: Field required"),
+        ("trace", {"model": "copy-queue", "input": "", "more": 1}, 422, "more: Extra inputs"),
+        ("trace", {"model": "copy-queue", "input": "a" * 20_001}, 422, "at most 20000 characters"),
+        ("generate", {"task": "nothing"}, 404, "unknown task 'nothing'"),
+        ("generate", {"task": "/etc/passwd.itg"}, 404, "unknown task"),
+        ("generate", {"task": "flip", "length": 9}, 422, "none is a multiple of 2"),
+        ("generate", {"task": "copy", "length": 501}, 422, "length: Input should be less than"),
+        ("generate", {"task": "copy", "seed": -1}, 422, "seed: Input should be greater"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_answered_in_words(
+    client: TestClient, path: str, body: dict[str, Any], status: int, words: str
+) -> None:
+    answer = client.post(f"/api/{path}", json=body)
+    assert answer.status_code == status
+    assert list(answer.json()) == ["error"]
+    assert words in answer.json()["error"]
+
+
+def test_half_a_surrogate_pair_is_refused_not_crashed_on(client: TestClient) -> None:
+    for body in ({"model": "\ud800", "input": ""}, {"model": "copy-queue", "input": "\udfff"}):
+        answer = client.post("/api/trace", content=json.dumps(body).encode())
+        assert answer.status_code in (404, 422)
+        assert answer.json()["error"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"model": NaN}'])
+def test_what_is_not_a_request_is_refused(client: TestClient, body: bytes) -> None:
+    answer = client.post("/api/trace", content=body)
+    assert answer.status_code == 422
+    assert answer.json()["error"]
+
+
+def test_a_large_request_is_refused_before_it_is_read(client: TestClient) -> None:
+    answer = client.post("/api/trace", content=b" " * (LARGEST_REQUEST + 1))
+    assert answer.status_code == 413
+    assert "larger than" in answer.json()["error"]
+
+
+def test_a_request_that_hides_its_size_is_refused_all_the_same(client: TestClient) -> None:
+    def chunks() -> Iterator[bytes]:
+        for _ in range(LARGEST_REQUEST // 1000 + 2):
+            yield b" " * 1000
+
+    answer = client.post("/api/trace", content=chunks())
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/docs", "/../etc/passwd", "/api/trace"])
+def test_other_addresses_are_answered_with_json(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code in (404, 405)
+    assert answer.json()["error"]
+
+
+schema = schemathesis.openapi.from_asgi("/openapi.json", APP)
+
+
+@schema.parametrize()
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_the_api_is_as_its_description_says(case: schemathesis.Case) -> None:
+    case.call_and_validate()
