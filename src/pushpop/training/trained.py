@@ -18,11 +18,17 @@ from pushpop.training.run import CONFIG, RunDirectory
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model, the name of its task, and words that say which it is."""
+    """A model, the name of its task if it is known, and words that say which it is."""
 
     model: Transducer
-    task: str
+    task: str | None
     what: str
+
+    def known_task(self) -> str:
+        """The task; `InputError` if the model does not say."""
+        if self.task is None:
+            raise InputError(f"{self.what}: does not say what it was trained on; give --task")
+        return self.task
 
 
 def load_trained(
@@ -49,9 +55,7 @@ def load_trained(
     model = Transducer.from_pretrained(path)
     training = model.metadata.get("training")
     known = training.get("task") if isinstance(training, dict) else model.metadata.get("task")
-    task = task or known
-    if not isinstance(task, str):
-        raise InputError(f"{path}: does not say what it was trained on; give --task")
+    task = task or (known if isinstance(known, str) else None)
     return Trained(model, task, str(path))
 
 
