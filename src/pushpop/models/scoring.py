@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pushpop.errors import InputError
 from pushpop.models.spelling import spelt, target_text, unknown_symbols
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def score_pairs(
     model: "Transducer", pairs: Sequence[tuple[list[str], list[str]]], beam: int = 1
 ) -> PairScores:
     """Predict the target of each source, both as symbols, and compare."""
+    if not pairs:
+        raise InputError("no pairs to score")
     numbers = [model.vocabulary.encode_source(source).tolist() for source, _ in pairs]
     found = model.decode(numbers, beam=beam)
     predictions = []

@@ -22,6 +22,11 @@ def source_symbols(model: "Transducer", text: str) -> list[str]:
     return text.split() if model.text is None else model.text.read_line(text)
 
 
+def target_symbols(model: "Transducer", text: str) -> list[str]:
+    """The symbols of a target."""
+    return text.split() if model.text is None else model.text.target_symbols(text)
+
+
 def target_text(model: "Transducer", symbols: Iterable[str]) -> str:
     """Target symbols as text."""
     return " ".join(symbols) if model.text is None else model.text.target_text(symbols)

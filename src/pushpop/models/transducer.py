@@ -1,6 +1,7 @@
 """A transducer: reads `SOS source SEP`, writes `target EOS`, one symbol at a time."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, cast, overload
 
@@ -11,10 +12,12 @@ from pushpop.models.body import SourceState, State, make_body
 from pushpop.models.config import TransducerConfig
 from pushpop.models.decoding import Hypothesis, decode, evaluating
 from pushpop.models.pretrained import load_pretrained, save_pretrained
+from pushpop.models.scoring import score_pairs
 from pushpop.models.source import SourceReader
 from pushpop.models.spelling import (
     source_symbols,
     spelt,
+    target_symbols,
     target_text,
     unknown_symbols,
     warn_unknown,
@@ -214,6 +217,40 @@ class Transducer(nn.Module):
             for source, hypotheses in zip(read, found, strict=True)
         ]
         return texts if nbest is not None else [best for best, *_ in texts]
+
+    @classmethod
+    def fit(
+        cls,
+        pairs: Iterable[Sequence[str]],
+        valid: Iterable[Sequence[str]] | None = None,
+        *,
+        run: str | PathLike[str] | None = None,
+        show: bool = False,
+        **options: Any,
+    ) -> "Transducer":
+        """A model trained on (source, target) strings, or (source, target, features).
+
+        Args:
+            pairs: what to train on.
+            valid: what to validate on after every epoch; `None`: a tenth of the pairs.
+            run: a directory to train in, which can be resumed; `None`: one that is removed.
+            show: whether to print how it goes.
+            options: those of `TrainConfig`, as in memory="deque", hidden=256, seed=1.
+        """
+        from pushpop.training.fit import fit  # above this in the layering, and needed only here
+
+        return fit(pairs, valid, run, show, options)
+
+    def score(self, pairs: Iterable[Sequence[str]], beam: int = 1) -> dict[str, Any]:
+        """How right predictions are for pairs as `fit` takes them: accuracy, word_error_rate,
+        symbol_error_rate (edits a symbol) and the number of pairs."""
+        read = []
+        for source, target, *features in pairs:
+            symbols = source_symbols(self, "\t".join([source, *features]))
+            read.append((symbols, target_symbols(self, target)))
+        scores = score_pairs(self, read, beam)
+        warn_unknown(Counter(scores.unknown), stacklevel=2)
+        return scores.to_dict()
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
         """Write config.json, vocabulary.json and model.safetensors into a folder, all or none."""
