@@ -18,8 +18,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## the paper's worked example: a memory, step by step
-	$(BIN)/python examples/worked_example.py
+demo: $(READY)  ## train a small Queue-LSTM to copy until it is solved, about two minutes; show it
+	$(BIN)/python examples/demo.py
 
 test: lint browser  ## lint, type checks and the whole test suite
 	$(BIN)/python -m pytest -n 2

@@ -12,7 +12,12 @@ import yaml
 
 from tests.training.runs import TINY
 
-LONG_ENOUGH_TO_BE_KILLED: dict[str, Any] = {"steps": 400, "checkpoint_every": 20}
+LONG_ENOUGH_TO_BE_KILLED: dict[str, Any] = {
+    "steps": 600,
+    "checkpoint_every": 20,
+    "report_every": 30,
+    "evaluate_every": 300,
+}
 
 
 def write_preset(folder: Path, **parts: Any) -> str:
@@ -45,7 +50,7 @@ def results(out: Path) -> dict[str, Any]:
     return found
 
 
-def wait_until(true: Callable[[], object], seconds: float = 120) -> None:
+def wait_until(true: Callable[[], object], seconds: float = 240) -> None:
     """Until something is so."""
     until = time.monotonic() + seconds
     while not true():

@@ -77,6 +77,10 @@ def test_a_killed_sweep_goes_on_and_ends_the_same(straight: dict[str, Any], tmp_
     assert results(out) == straight
     main(["sweep", *options])
     assert results(out) == straight
+    main(["report", str(out)])
+    rows = json.loads((out / "table.json").read_text())
+    assert [row["run"] for row in rows if row["run"]] == ["copy-queue", "reverse-queue"]
+    assert (out / "report.html").exists()
 
 
 def test_ctrl_c_saves_every_run_and_leaves_with_130(
@@ -88,7 +92,7 @@ def test_ctrl_c_saves_every_run_and_leaves_with_130(
     wait_until(lambda: checkpoints(out))
     workers = children(stopped.pid)
     os.kill(stopped.pid, signal.SIGINT)
-    shown, errors = stopped.communicate(timeout=60)
+    shown, errors = stopped.communicate(timeout=240)
     assert (stopped.returncode, errors) == (130, "")
     assert "stopping: every run finishes its batch and saves" in shown
     assert workers

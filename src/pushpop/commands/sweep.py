@@ -11,16 +11,18 @@ def sweep(
     workers: int = 0,
     steps: int = 0,
     only: str = "",
+    ray: str = "",
     dry_run: bool = False,
 ) -> None:
     """Train many runs, several at a time; started again, it goes on where it was stopped.
 
     Args:
-        preset: paper, table, smoke, protocol, popbias, or a YAML file of your own
+        preset: paper, table, ours, smoke, protocol, steady, starts, popbias, or a YAML file
         out: the folder of the run directories; by default runs/PRESET
         workers: runs at a time, a process and a thread each; 0: as many as there are cores
         steps: batches of every run instead of what the preset says; finished runs are extended
         only: the runs with these options, as in task=copy,model=queue,model=deque
+        ray: run on a Ray cluster whose nodes share the folder: its address, auto, or local
         dry_run: list the runs and leave
     """
     import os
@@ -30,7 +32,7 @@ def sweep(
     from pushpop.experiments.presets import load_preset, select
     from pushpop.experiments.sweep import run_sweep, sweep_lock
     from pushpop.experiments.sweep_view import LiveSweep, PlainSweep
-    from pushpop.experiments.workers import LocalWorkers
+    from pushpop.experiments.workers import LocalWorkers, Workers
 
     for name, value in (("workers", workers), ("steps", steps)):
         if value < 0:
@@ -46,7 +48,12 @@ def sweep(
     count = min(workers or os.cpu_count() or 1, len(runs))
     view = LiveSweep(count) if sys.stdout.isatty() else PlainSweep(workers=count)
     with sweep_lock(folder, view) as lock:
-        rows = run_sweep(plan(runs, folder, exact), LocalWorkers(count, lock), view)
+        hands: Workers = LocalWorkers(count, lock)
+        if ray:
+            from pushpop.experiments.ray_workers import RayWorkers
+
+            hands = RayWorkers(ray, workers or None)
+        rows = run_sweep(plan(runs, folder, exact), hands, view)
     failed = [row for row in rows if row.state == "failed"]
     print(f"{len(rows) - len(failed)} of {len(rows)} runs finished, in {folder}")
     if failed:

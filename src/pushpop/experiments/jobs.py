@@ -1,5 +1,6 @@
 """A run as a piece of work: something a worker on any machine with the same folder can do."""
 
+import time
 import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,10 +10,12 @@ from pushpop.errors import InputError
 from pushpop.experiments.presets import PlannedRun, identity
 from pushpop.experiments.records import find_runs
 from pushpop.training import Diverged, RunDirectory, TrainConfig, train
-from pushpop.training.run import is_the_end
+from pushpop.training.run import Occupied, is_the_end
 from pushpop.training.view import Plain
 
 LOGS = "logs"
+PATIENCE = 60.0
+"""Seconds to wait for another process to save and leave."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,17 @@ def plan(runs: tuple[PlannedRun, ...], out: Path, exact: bool = False) -> list[J
 
 
 def perform(job: Job) -> Outcome:
-    """Train, in this process."""
+    """Train, in this process. A worker that was given up may still be at it: it is waited for."""
+    until = time.monotonic() + PATIENCE
     try:
-        train(job.config, job.directory, Plain())
+        while True:
+            try:
+                train(job.config, job.directory, Plain())
+                break
+            except Occupied:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.5)
     except (KeyboardInterrupt, SystemExit):
         return Outcome(job.name, "stopped")
     except (InputError, Diverged) as error:

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import IO, Literal
 
 from pushpop.errors import InputError
-from pushpop.experiments.jobs import LOGS, Job, Outcome
+from pushpop.experiments.jobs import LOGS, PATIENCE, Job, Outcome
 from pushpop.experiments.workers import Workers
 from pushpop.training.checkpoint import steps_in
 from pushpop.training.interrupt import Signals
 
 LOCK = ".sweep-lock"
-PATIENCE = 60.0
-"""Seconds to wait for the workers of a sweep that was killed to save and leave."""
 
 
 @dataclass(eq=False)

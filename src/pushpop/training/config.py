@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pushpop.errors import InputError, did_you_mean
+from pushpop.models import OUTPUT_SCALE
 from pushpop.models.config import Bias, CellName, Encoder, Memory, TransducerConfig
 from pushpop.tasks import Lengths, get_task, parse_lengths
 from pushpop.tasks.pairs_columns import parse_columns
@@ -66,6 +67,12 @@ class TrainConfig:
         None, "where the push gates' biases start: a number, a deque's [top, bottom], none: random"
     )
     pop_bias: Bias | None = option(-1.0, "the same for the pop gates")
+    input_scale: float = option(
+        1.0, "how loud inputs start: the standard deviation of the input table", above=0
+    )
+    output_scale: float = option(
+        OUTPUT_SCALE, "how loud outputs start: the output table is uniform on +- this", above=0
+    )
     encoder: Encoder = option("none", "bidirectional: an LSTM reads the source first; or none")
     attention: bool = option(False, "let outputs look at the source too, beside the memory")
     heads: int = option(1, "memories side by side, each with a controller of its own", least=1)

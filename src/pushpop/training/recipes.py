@@ -17,18 +17,22 @@ def paper(task: str, memory: str, longest: int) -> dict[str, Any]:
 
 
 def pushpop(task: str, memory: str, longest: int) -> dict[str, Any]:
-    """A small controller, short sources first, and a learning rate that fades once it is learnt.
+    """A small controller with quiet inputs, short sources first; once that is learnt, noise on the
+    gates, and a learning rate that fades.
 
-    A stack starts with longer sources: the controller holds short ones by itself, and then leaves
+    Reversal starts with longer sources: the controller holds short ones by itself, and then leaves
     the memory alone.
     """
-    start = 24 if memory == "stack" else 10
+    start = 24 if task == "reverse" else 10
     return {
         "hidden": 48,
         "memory_width": 64,
+        "input_scale": 0.2,
         "learning_rate": 3e-3,
         "curriculum_start": min(start, longest),
+        "curriculum_below": 2.0,
         "decay": 0.998,
+        "gate_noise": 2.0,
     }
 
 
@@ -40,6 +44,8 @@ def pairs(task: str, memory: str, longest: int) -> dict[str, Any]:
         "embedding": 64,
         "hidden": 128,
         "memory_width": 64,
+        "input_scale": 0.2,
+        "output_scale": 1.0,
         "encoder": "bidirectional",
         "attention": True,
         "dropout": 0.3,

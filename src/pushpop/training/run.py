@@ -35,6 +35,10 @@ CONFIG, ENVIRONMENT, DATA, METRICS, REPORT = (
 )
 
 
+class Occupied(InputError):
+    """Another process is training in the directory."""
+
+
 class RunDirectory:
     """The files of a run, locked against a second process while entered."""
 
@@ -148,7 +152,7 @@ class RunDirectory:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 self._lock.close()
-                raise InputError(f"{self.path}: another process is training there") from None
+                raise Occupied(f"{self.path}: another process is training there") from None
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -15,7 +15,7 @@ from torch import nn
 
 from pushpop.errors import InputError
 from pushpop.layers import MemoryRNN
-from pushpop.models import Transducer
+from pushpop.models import OUTPUT_SCALE, Transducer
 from pushpop.tasks import Batch, batch_rng
 from pushpop.training.checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
 from pushpop.training.config import CHANGEABLE, TrainConfig
@@ -37,6 +37,9 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             self.model = Transducer(config.model, data.vocabulary, text=data.text).to(self.device)
+        with torch.no_grad():
+            self.model.input_table.weight *= config.input_scale
+            self.model.output_table.weight *= config.output_scale / OUTPUT_SCALE
         self.optimiser = make_optimiser(config, self.model)
         self.progress = Progress.start(config, data.epoch)
         self.batches = self._batches()

@@ -1,0 +1,114 @@
+"""Train a small Queue-LSTM to copy, and look at what it learnt. About two minutes on two cores.
+
+python examples/demo.py [FOLDER]        stopped in between, it goes on where it was
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from rich.console import Console
+from rich.table import Table
+
+from pushpop import Transducer
+from pushpop.cli import main as pushpop
+from pushpop.experiments.paper import paper_results
+from pushpop.viewer.draw import picture
+from pushpop.viewer.trace import generate, trace
+
+TRAIN = "train copy --memory queue --recipe pushpop --until-solved --evaluate-every 250"
+SHOWN = 3
+FIGURES = ("coarse", "fine")
+
+
+def main(folder: Path) -> None:
+    """Train until solved at lengths 65-128, then show row, transductions and pictures."""
+    console = Console()
+    console.print(
+        "A Queue-LSTM of 48 units learns to copy sequences of 8 to 64 symbols, until it copies\n"
+        "sequences of 65 to 128 symbols, which it has never seen:\n\n"
+        f"  pushpop {TRAIN}\n",
+        highlight=False,
+    )
+    pushpop([*TRAIN.split(), "--run", str(folder)])
+    report = json.loads((folder / "report.json").read_text())
+    console.print(results_table(report))
+    show_transductions(console, Transducer.from_pretrained(folder))
+    for path in (draw_curve(folder), draw_memory(folder)):
+        console.print(f"picture: {path}", highlight=False, soft_wrap=True)
+    console.print(
+        "\nNext:\n"
+        f"  .venv/bin/pushpop trace {folder} -o trace.html       step through the memory's work\n"
+        f"  .venv/bin/pushpop evaluate {folder} --lengths 128,256,512,1024\n"
+        "  .venv/bin/pushpop train reverse --memory stack --recipe pushpop --until-solved\n"
+        "  .venv/bin/pushpop serve                    models and a playground in the browser\n"
+        "  docs/own-data.md                           your own pairs, from a TSV file",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def results_table(report: dict[str, Any]) -> Table:
+    """The accuracies beside the paper's."""
+    paper = paper_results()["copy", "queue"]
+    table = Table(title=f"Queue-LSTM on copying, {report['step']} batches", title_justify="left")
+    table.add_column("sources")
+    for name in FIGURES:
+        for who in ("here", "paper"):
+            table.add_column(f"{name}, {who}", justify="right")
+    for name, lengths in (("train", "8-64"), ("test", "65-128")):
+        cells = []
+        for figure in FIGURES:
+            printed = getattr(paper, f"{name}_{figure}")
+            cells += [f"{report[name][figure]:.3f}", f"{printed:.2f}"]
+        table.add_row(f"{name} ({lengths} symbols)", *cells)
+    return table
+
+
+def show_transductions(console: Console, model: Transducer) -> None:
+    """A few sources that the model has not seen, and what it makes of them."""
+    console.print("Three it has never seen:")
+    for seed in range(SHOWN):
+        example = generate("copy", 9 + 2 * seed, seed)
+        (output,) = model.transduce([" ".join(example.source)])
+        verdict = "right" if tuple(output.split()) == example.target else "wrong"
+        console.print(
+            f"  {' '.join(example.source)}\n    -> {output}  ({verdict})", highlight=False
+        )
+
+
+def draw_curve(folder: Path) -> Path:
+    """Perplexity and test accuracy against batches."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    figure, perplexity = plt.subplots(figsize=(7, 3.6), layout="constrained")
+    known = [line for line in lines if "perplexity" in line]
+    perplexity.plot(*zip(*((x["step"], x["perplexity"]) for x in known), strict=True), "C7")
+    perplexity.set(xlabel="batches", ylabel="training perplexity (grey)", yscale="log")
+    accuracy = perplexity.twinx()
+    for name in ("train", "test"):
+        points = [(line["step"], line[name]["coarse"]) for line in lines if name in line]
+        accuracy.plot(*zip(*points, strict=True), label=f"coarse, {name} lengths")
+    accuracy.set(ylim=(-0.03, 1.03), ylabel="accuracy")
+    accuracy.legend(loc="center right", frameon=False)
+    figure.savefig(path := folder / "curve.png", dpi=150)
+    return path
+
+
+def draw_memory(folder: Path) -> Path:
+    """The strengths of the queue's cells over time, on a source of 12 symbols."""
+    told = trace(
+        Transducer.from_pretrained(folder), generate("copy", 12, 0), name="copy", task="copy"
+    )
+    path = folder / "memory.png"
+    path.write_bytes(picture(told, "png"))
+    return path
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/demo"))
