@@ -1,6 +1,6 @@
 """How many visitors `pushpop serve` stands: 50 at once for 30 seconds, on loopback.
 
-    python benchmarks/serve_load.py [SECONDS]
+    python benchmarks/serve_load.py [MODEL ...]
 
 Each visitor does what the page does, without pausing: generates a source of 12 symbols and traces
 it. Writes results/serve_load.json; leaves with 1 if any answer was not 200.
@@ -21,14 +21,13 @@ from machine import write_results
 from pushpop.models.shipped import shipped_models
 from pushpop.tasks import get_task
 
-VISITORS, LENGTH = 50, 12
+VISITORS, SECONDS, LENGTH = 50, 30, 12
 
 
 def main() -> None:
     """Start a server, visit it, write down what happened."""
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 30.0
     with tempfile.TemporaryDirectory() as folder:
-        names = list(shipped_models()) or [_stand_in(Path(folder))]
+        names = sys.argv[1:] or list(shipped_models()) or [_stand_in(Path(folder))]
         command = [sys.executable, "-m", "pushpop.cli", "serve", *names, "--port", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
@@ -36,16 +35,16 @@ def main() -> None:
             address = re.match(r"http://\S+", line)
             assert address, line
             try:
-                times, failures = asyncio.run(_visit(address[0], seconds))
+                times, failures = asyncio.run(_visit(address[0]))
             finally:
                 server.terminate()
     figures = {
         "visitors": VISITORS,
-        "seconds": seconds,
+        "seconds": SECONDS,
         "models": [Path(name).name for name in names],
         "requests": len(times) + len(failures),
         "failures": len(failures),
-        "requests_per_second": round(len(times) / seconds, 1),
+        "requests_per_second": round(len(times) / SECONDS, 1),
         "median_ms": round(1000 * median(times), 1),
         "p99_ms": round(1000 * quantiles(times, n=100)[98], 1),
     }
@@ -64,10 +63,10 @@ def _stand_in(folder: Path) -> str:
     return str(folder / "random-stack")
 
 
-async def _visit(address: str, seconds: float) -> tuple[list[float], list[str]]:
+async def _visit(address: str) -> tuple[list[float], list[str]]:
     times: list[float] = []
     failures: list[str] = []
-    end = time.perf_counter() + seconds
+    end = time.perf_counter() + SECONDS
     limits = httpx2.Limits(max_connections=VISITORS)
     async with httpx2.AsyncClient(base_url=address, timeout=60, limits=limits) as client:
         models = (await client.get("/api/models")).json()["models"]

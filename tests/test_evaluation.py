@@ -11,7 +11,7 @@ from pushpop.errors import InputError
 from pushpop.evaluation import evaluate, evaluate_lengths, score
 from pushpop.tasks import Pairs, batch_rng, draw_batch, get_task
 from pushpop.tasks.synthetic import Copy
-from tests.models.examples import BODIES, VOCABULARY, lively_model, small_model
+from tests.models.examples import BODIES, READERS, VOCABULARY, lively_model, small_model
 
 X, Y = 0, 1
 
@@ -74,7 +74,7 @@ def by_decoding(model: Transducer, pairs: Pairs) -> tuple[list[int], float, floa
     return right, coarse, fine / len(pairs)
 
 
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("body", [*BODIES, *READERS])
 def test_one_pass_gives_what_greedy_decoding_gives_untrained(body: str) -> None:
     model = lively_model(body)
     generator = torch.Generator().manual_seed(1)

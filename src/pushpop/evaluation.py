@@ -16,6 +16,7 @@ from torch import nn
 
 from pushpop.errors import InputError
 from pushpop.models import Transducer
+from pushpop.models.decoding import evaluating
 from pushpop.tasks import Lengths, Pairs, Task, batch_rng, make_batch
 from pushpop.tasks.ragged import IntArray
 
@@ -110,6 +111,13 @@ def score(
     A pair that is longer than that has a pass to itself. Pairs of like length share a pass; how
     they are shared out changes nothing beyond rounding.
     """
+    with evaluating(model):
+        return _score(model, pairs, steps_at_once, between)
+
+
+def _score(
+    model: Transducer, pairs: Pairs, steps_at_once: int, between: Callable[[], None] | None
+) -> Scores:
     device = model.output_table.weight.device
     correct = np.zeros(len(pairs), np.int64)
     every = list(pairs)

@@ -15,7 +15,17 @@ BODIES: dict[str, dict[str, Any]] = {
     "stack-rnn": {"memory": "stack", "cell": "rnn"},
     "lstm-1": {"memory": "none"},
     "lstm-3": {"memory": "none", "layers": 3},
+    "heads-2": {"memory": "queue", "heads": 2},
+    "layers-2": {"memory": "stack", "layers": 2},
 }
+READERS: dict[str, dict[str, Any]] = {  # models that read the whole source at once
+    "encoder": {"memory": "queue", "encoder": "bidirectional"},
+    "attention": {"memory": "stack", "attention": True},
+    "both": {"memory": "deque", "encoder": "bidirectional", "attention": True},
+    "both-lstm-2": {
+        "memory": "none", "layers": 2, "encoder": "bidirectional", "attention": True,
+    },
+}  # fmt: skip
 VOCABULARY = Vocabulary(("a", "b", "c"), ("x", "y"))
 
 
@@ -24,7 +34,7 @@ def small_model(
 ) -> Transducer:
     """Sizes of a few units; a larger output table makes the model surer of what it says."""
     torch.manual_seed(seed)
-    config = TransducerConfig(embedding=5, hidden=7, memory_width=4, **BODIES[body])
+    config = TransducerConfig(embedding=5, hidden=7, memory_width=4, **(BODIES | READERS)[body])
     model = Transducer(config, vocabulary)
     with torch.no_grad():
         model.output_table.weight.normal_(std=sharp)
@@ -34,10 +44,13 @@ def small_model(
 def lively_model(body: str = "stack") -> Transducer:
     """A model with large weights whose targets have many lengths."""
     seeds = {"stack": 23, "queue-gru": 21, "deque": 1, "stack-rnn": 27, "lstm-1": 23, "lstm-3": 4}
+    seeds |= {"heads-2": 0, "layers-2": 0}
+    seeds |= {"encoder": 19, "attention": 0, "both": 8, "both-lstm-2": 6}
     model = small_model(body, seed=seeds[body]).double()
     with torch.no_grad():
-        for parameter in model.body.parameters():
-            parameter *= 6
+        for name, parameter in model.named_parameters():
+            if not name.endswith("_table.weight"):
+                parameter *= 6
     return model
 
 

@@ -11,7 +11,7 @@ from pushpop.models import Hypothesis
 from pushpop.models.beam import beam_search
 from pushpop.models.decoding import Request, greedy
 from pushpop.tasks import Vocabulary
-from tests.models.examples import BODIES, batch_of, lively_model, small_model
+from tests.models.examples import BODIES, READERS, batch_of, lively_model, small_model
 
 SOURCES: list[list[int]] = [[0, 1, 2, 2, 1, 0, 0], [1], [], [2, 2], [0, 1, 0, 1], [2], [1, 1, 1]]
 
@@ -32,7 +32,7 @@ def same(one: Hypothesis, other: Hypothesis) -> bool:
     )
 
 
-@pytest.fixture(params=BODIES)
+@pytest.fixture(params=[*BODIES, *READERS])
 def model(request: pytest.FixtureRequest) -> Transducer:
     return lively_model(request.param)
 

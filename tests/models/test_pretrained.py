@@ -17,7 +17,8 @@ from pushpop import files as files_module
 from pushpop.errors import InputError
 from pushpop.models import folder as folder_module
 from pushpop.tasks import Vocabulary
-from tests.models.examples import BODIES, batch_of, small_model
+from pushpop.tasks.pairs_text import TextForm
+from tests.models.examples import BODIES, READERS, batch_of, small_model
 
 BATCH = batch_of([([0, 1, 2, 0], [1, 0]), ([2], [0, 0, 1, 1])])
 
@@ -27,7 +28,7 @@ def answer(model: Transducer) -> torch.Tensor:
         return model(BATCH.inputs, BATCH.lengths)[0]
 
 
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("body", [*BODIES, *READERS])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 def test_a_saved_model_comes_back_to_the_bit(body: str, dtype: torch.dtype, tmp_path: Path) -> None:
     model = small_model(body).to(dtype)
@@ -64,6 +65,27 @@ def test_metadata_and_unusual_symbols_come_back(tmp_path: Path) -> None:
     assert again.metadata == model.metadata
     assert again.vocabulary == vocabulary
     assert json.loads((tmp_path / "config.json").read_text("utf-8"))["metadata"]["steps"] == 1200
+
+
+def test_how_text_is_read_and_the_unknown_symbol_come_back(tmp_path: Path) -> None:
+    form = TextForm("chars", "spaces", features=True, normalise="nfkc")
+    vocabulary = Vocabulary(("<unk>", "a"), ("x", "<unk>"), "<unk>")
+    Transducer(small_model().config, vocabulary, text=form).save_pretrained(tmp_path)
+    again = Transducer.from_pretrained(tmp_path)
+    assert (again.text, again.vocabulary) == (form, vocabulary)
+
+
+def test_a_model_of_version_1_loads(tmp_path: Path) -> None:
+    model = small_model()
+    model.save_pretrained(tmp_path)
+    new = ("encoder", "attention", "heads", "dropout")
+    edit_json(CONFIG, version=1, text=None, **{f"model__{name}": None for name in new})(tmp_path)
+    config = json.loads((tmp_path / CONFIG).read_text())
+    assert "text" not in config
+    assert len(config["model"]) == 8
+    again = Transducer.from_pretrained(tmp_path)
+    assert again.config == model.config
+    assert torch.equal(answer(again), answer(model))
 
 
 def test_other_files_in_the_folder_stay(tmp_path: Path) -> None:
@@ -154,7 +176,10 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "config very deep": (rewrite(CONFIG, lambda d: b"[" * 99999), "config.json: not JSON"),
     "config empty": (rewrite(CONFIG, lambda d: b""), "config.json: not JSON"),
     "another format": (edit_json(CONFIG, format="onnx"), "format is 'onnx', expected 'pushpop"),
-    "a later version": (edit_json(CONFIG, version=2), "version is 2, this pushpop reads version 1"),
+    "a later version": (
+        edit_json(CONFIG, version=3),
+        "version is 3, this pushpop reads versions 1",
+    ),
     "version true": (edit_json(CONFIG, version=True), "version is True"),
     "no version": (edit_json(CONFIG, version=None), "version is None"),
     "no dtype": (edit_json(CONFIG, dtype=None), "config.json: no 'dtype'"),
@@ -168,6 +193,12 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "missing setting": (edit_json(CONFIG, model__hidden=None), "config.json: no setting 'hidden'"),
     "bad setting": (edit_json(CONFIG, model__hidden="7"), "hidden is '7', expected a whole number"),
     "settings a list": (edit_json(CONFIG, model=[]), "model is [], expected an object"),
+    "text a list": (edit_json(CONFIG, text=[1]), "text is [1], expected an object or null"),
+    "text unknown": (edit_json(CONFIG, text={"a": 1}), "text: unknown 'a'"),
+    "no such unknown symbol": (
+        edit_json(VOCABULARY, unknown="?"),
+        "vocabulary.json: source vocabulary: lacks the unknown symbol '?'",
+    ),
     "no digests": (edit_json(CONFIG, sha256={}), "sha256 has nothing, expected model.safetensors"),
     "another size": (
         edit_json(CONFIG, model__hidden=60000),

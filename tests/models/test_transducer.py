@@ -8,7 +8,7 @@ import torch
 
 from pushpop import Transducer, TransducerConfig
 from pushpop.tasks import Vocabulary, batches, draw_batch, get_task
-from tests.models.examples import BODIES, VOCABULARY, batch_of, small_model
+from tests.models.examples import BODIES, READERS, VOCABULARY, batch_of, small_model
 
 
 def test_copying_has_258_input_ids_and_129_classes() -> None:
@@ -29,7 +29,7 @@ def test_the_input_table_starts_standard_normal_and_the_output_table_large() -> 
     assert 1.98 < written.abs().max().item() <= 2
 
 
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("body", [*BODIES, *READERS])
 def test_the_loss_is_the_mean_over_target_symbols_and_eos(body: str) -> None:
     # a b -> y is read as SOS a b SEP y: ids 0 2 3 1 6. What counts: y (2) at SEP, EOS (0) at y.
     # c -> x x is read as SOS c SEP x x: ids 0 4 1 5 5. What counts: x, x (1) and EOS.
@@ -55,7 +55,7 @@ def test_logits_are_products_with_the_output_table_and_nothing_else() -> None:
     )
 
 
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("body", [*BODIES, *READERS])
 def test_scored_logits_are_those_of_the_whole_pass(body: str) -> None:
     model = small_model(body)
     batch = batch_of([([0, 1, 2], [1]), ([2], [0, 0]), ([1], [])])
@@ -63,7 +63,7 @@ def test_scored_logits_are_those_of_the_whole_pass(body: str) -> None:
     torch.testing.assert_close(model.scored_logits(batch), logits[batch.mask])
 
 
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("body", [*BODIES, *READERS])
 def test_the_likelihood_of_a_batch_is_the_sum_of_its_rows(body: str) -> None:
     model = small_model(body).double()
     pairs = [([0, 1, 2, 0, 1], [1, 0]), ([2], [0, 0, 1, 1, 1, 0]), ([1], [])]
@@ -87,7 +87,43 @@ def test_steps_and_chunks_give_what_one_pass_gives(body: str) -> None:
         torch.testing.assert_close(step, logits[t])
 
 
-@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("body", READERS)
+def test_steps_and_chunks_go_on_after_the_source(body: str) -> None:
+    model = small_model(body).double()
+    inputs = batch_of([([0, 1, 2, 0, 1], [1, 0]), ([2, 2, 2, 0, 2], [0, 0])]).inputs
+    logits, _ = model(inputs)
+    first, state = model(inputs[:7])
+    second, _ = model(inputs[7:], state=state)
+    torch.testing.assert_close(torch.cat([first, second]), logits)
+    for t, ids in enumerate(inputs[7:], 7):
+        step, state = model.step(ids, state)
+        torch.testing.assert_close(step, logits[t])
+
+
+@pytest.mark.parametrize("body", READERS)
+def test_a_model_that_reads_the_whole_source_wants_it_whole(body: str) -> None:
+    model = small_model(body)
+    with pytest.raises(ValueError, match="the whole source at once"):
+        model(torch.tensor([[0], [2], [3]]))
+    with pytest.raises(ValueError, match="the whole source at once"):
+        model.step(torch.tensor([0]))
+
+
+def test_dropout_is_at_work_in_training_and_only_there() -> None:
+    torch.manual_seed(0)
+    for options in (READERS["both"], BODIES["heads-2"], BODIES["stack"]):
+        config = TransducerConfig(embedding=5, hidden=7, memory_width=4, dropout=0.5, **options)
+        model = Transducer(config, VOCABULARY)
+        batch = batch_of([([0, 1, 2], [1])])
+        assert model.loss(batch) != model.loss(batch)
+        assert model.perplexity(batch) == model.perplexity(batch)
+        assert model.transduce(["a b c"]) == model.transduce(["a b c"])
+        assert model.training
+        model.eval()
+        assert model.loss(batch) == model.loss(batch)
+
+
+@pytest.mark.parametrize("body", [*BODIES, *READERS])
 def test_every_parameter_gets_a_gradient(body: str) -> None:
     model = small_model(body)
     model.loss(batch_of([([0, 1, 2, 0, 1], [1, 0]), ([2, 2, 2], [0, 0, 1, 1])])).backward()

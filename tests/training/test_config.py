@@ -56,7 +56,7 @@ def test_text_is_read_as_what_the_option_is() -> None:
         ({"hidden": 2.5}, "hidden is 2.5, expected a whole number"),
         ({"hidden": True}, "hidden is True, expected a whole number"),
         ({"hidden": 10**6}, "hidden is 1000000, expected a whole number from 1 to 65536"),
-        ({"layers": 2}, "layers is 2 with memory 'stack'"),
+        ({"memory": "none", "heads": 2}, "heads is 2 with memory 'none'"),
         ({"learning_rate": 0}, "learning_rate is 0, expected a number above 0"),
         ({"learning_rate": "nan"}, "learning_rate is 'nan', expected a number above 0"),
         ({"clip": -1}, "clip is -1, expected a number of 0 or more"),

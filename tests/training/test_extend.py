@@ -9,6 +9,7 @@ import pytest
 from pushpop.cli import main
 from pushpop.errors import InputError
 from pushpop.training import RunDirectory, train
+from pushpop.training import data as data_module
 from pushpop.training import loop as loop_module
 from pushpop.training.checkpoint import steps_in
 from pushpop.training.run import is_the_end
@@ -38,7 +39,7 @@ def test_a_finished_run_goes_on_as_if_it_had_not_ended(
 
 
 def test_an_unfinished_run_goes_on_to_another_end(straight: dict[str, Any], tmp_path: Path) -> None:
-    with at_call(loop_module, "evaluate", 5, killed), pytest.raises(Killed):
+    with at_call(data_module, "evaluate", 5, killed), pytest.raises(Killed):
         train(tiny(steps=1000), tmp_path)
     train(tiny(), tmp_path)
     assert remains(tmp_path) == straight
@@ -66,7 +67,7 @@ def test_a_solved_run_goes_on_when_told(
 
 
 PLACES = [
-    (loop_module, "evaluate", 1),
+    (data_module, "evaluate", 1),
     (loop_module.Session, "step", 1),
     (loop_module.Session, "step", 9),
     (RunDirectory, "write", 1),  # training.json

@@ -10,6 +10,7 @@ from pushpop import Transducer
 from pushpop.cli import main
 from pushpop.evaluation import evaluate
 from pushpop.tasks import get_task
+from pushpop.training import data as data_module
 from pushpop.training import loop as loop_module
 from pushpop.training import train
 from pushpop.training.checkpoint import file_of, load
@@ -102,7 +103,7 @@ def test_a_kill_during_the_final_test_changes_nothing(
     number: int, after: bool, tmp_path: Path
 ) -> None:
     straight = train(tiny(**CONFIG), tmp_path / "straight")
-    with at_call(loop_module, "evaluate", number, killed, after), pytest.raises(Killed):
+    with at_call(data_module, "evaluate", number, killed, after), pytest.raises(Killed):
         train(tiny(**CONFIG), tmp_path / "run")
     report = train(tiny(**CONFIG), tmp_path / "run")
     assert {**report, "seconds": 0} == {**straight, "seconds": 0}

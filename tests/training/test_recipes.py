@@ -21,7 +21,7 @@ def test_every_recipe_has_a_name_and_options_that_exist() -> None:
     names = {each.name for each in fields(TrainConfig)}
     for name in RECIPES:
         for memory in ("stack", "queue", "deque", "none"):
-            assert set(RECIPES[name]("copy", memory, 64)) <= names - {"task", "memory", "recipe"}
+            assert set(RECIPES[name]("copy", memory, 64)) <= names - {"task", "recipe"}
             TrainConfig.from_dict({"recipe": name, "memory": memory})
 
 
@@ -55,7 +55,7 @@ def test_the_constructor_takes_its_arguments_as_they_are() -> None:
 
 
 def test_an_unknown_recipe_is_refused_by_name() -> None:
-    told = "mine.yaml: recipe is 'pushpp', expected paper, pushpop; did you mean 'pushpop'"
+    told = "mine.yaml: recipe is 'pushpp', expected paper, pushpop, pairs; did you mean 'pushpop'"
     with pytest.raises(InputError, match=told):
         TrainConfig.from_dict({"recipe": "pushpp"}, "mine.yaml")
 

@@ -17,7 +17,7 @@ from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.training import RunDirectory, train
 from pushpop.training import checkpoint as checkpoint_module
-from pushpop.training import loop as loop_module
+from pushpop.training import data as data_module
 from pushpop.training.checkpoint import file_of, load_latest, steps_in
 from tests.training.runs import Killed, at_call, killed, remains, tiny
 
@@ -34,7 +34,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 PLACES: dict[str, tuple[Any, str]] = {
     "forward": (Transducer, "likelihood"),
     "update": (torch.optim.RMSprop, "step"),
-    "test": (loop_module, "evaluate"),
+    "test": (data_module, "evaluate"),
     "log": (RunDirectory, "log"),
     "fsync": (checkpoint_module.os, "fsync"),
     "rename": (checkpoint_module.os, "replace"),

@@ -15,8 +15,10 @@ import torch.distributed as dist
 
 from pushpop import Transducer
 from pushpop.errors import InputError
+from pushpop.models.transducer import Likelihood
 from pushpop.tasks import draw_batch, get_task
 from pushpop.training import TrainConfig, train
+from pushpop.training import data as data_module
 from pushpop.training import loop as loop_module
 from pushpop.training.parallel import PATIENCE, Team
 from pushpop.training.trainer import Trainer
@@ -94,7 +96,8 @@ def spoil_weights() -> None:
     def once(self: Transducer, batch: Any) -> Any:
         Transducer.likelihood = original  # type: ignore[method-assign]
         nll, symbols = original(self, batch)
-        return nll + (self.get_parameter("body.h0").sum() * 0).sqrt(), symbols
+        wrong = nll + (self.get_parameter("body.h0").sum() * 0).sqrt()
+        return Likelihood(wrong, symbols)
 
     Transducer.likelihood = once  # type: ignore[method-assign]
 
@@ -105,7 +108,7 @@ def spoil_loss() -> None:
     def once(self: Transducer, batch: Any) -> Any:
         Transducer.likelihood = original  # type: ignore[method-assign]
         nll, symbols = original(self, batch)
-        return nll * float("nan"), symbols
+        return Likelihood(nll * float("nan"), symbols)
 
     Transducer.likelihood = once  # type: ignore[method-assign]
 
@@ -125,7 +128,7 @@ def main() -> None:
         "occupied": outcome("occupied"),
         "small batch": outcome("small", {"batch_size": 1}),
         "sigterm on rank 1": disturbed("term", 1, *forward, 7, send(signal.SIGTERM)),
-        "sigint on rank 0": disturbed("int", 0, loop_module, "evaluate", 3, send(signal.SIGINT)),
+        "sigint on rank 0": disturbed("int", 0, data_module, "evaluate", 3, send(signal.SIGINT)),
         "full disk": disturbed("full", 0, loop_module, "save", 3, full_disk),
         "nan on rank 1": disturbed("nan", 1, *step, 10, spoil_loss),
         "infinite gradient on rank 0": disturbed("inf", 0, *step, 10, spoil_weights),

@@ -6,12 +6,14 @@ Heavy imports stand inside the functions, so that `pushpop --help` is quick.
 from collections.abc import Callable
 
 from pushpop.commands.evaluate import evaluate
+from pushpop.commands.export import export
 from pushpop.commands.inspect import sample, sizes, version
 from pushpop.commands.report import report
 from pushpop.commands.serve import serve
 from pushpop.commands.sweep import sweep
 from pushpop.commands.trace import trace
 from pushpop.commands.train import train
+from pushpop.commands.transduce import transduce
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "version": version,
@@ -19,6 +21,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "sizes": sizes,
     "train": train,
     "evaluate": evaluate,
+    "transduce": transduce,
+    "export": export,
     "sweep": sweep,
     "report": report,
     "trace": trace,
@@ -26,5 +30,5 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 SHORT = {("sample", "count"): "-n", ("trace", "out"): "-o"}
 """Options that have a letter too."""
-OPTIONAL = {("trace", "input"): "?", ("serve", "models"): "*"}
+OPTIONAL = {("evaluate", "pairs"): "?", ("trace", "input"): "?", ("serve", "models"): "*"}
 """Arguments that are not options and may be left out; "*": or be many."""

@@ -7,26 +7,42 @@ from pushpop.errors import InputError
 
 def evaluate(
     model: str,
+    pairs: str | None = None,
     lengths: str = "65-128",
     sequences: int = 1000,
     seed: int = 0,
     task: str = "",
     checkpoint: str = "",
     save: bool = False,
+    columns: str = "",
+    skip_bad: bool = False,
+    beam: int = 1,
+    worst: int = 10,
+    as_json: bool = False,
 ) -> None:
-    """Print coarse and fine accuracy of a trained model.
+    """Print coarse and fine accuracy of a trained model, or how right it is on a file of pairs.
 
     Args:
-        model: a run directory (if the run is not finished, its latest checkpoint), or a saved model
+        model: a run directory (if the run is not finished, its latest checkpoint), a saved model,
+            or the name of a model that comes with pushpop
+        pairs: a file of pairs, as in test.tsv, for a model that was trained on such a file; the
+            options from --columns on are about it
         lengths: shortest and longest source, as in 65-128, or lengths one by one, as in 64,128,256
         sequences: how many pairs are drawn for each
         seed: the same seed gives the same pairs
         task: the task to draw from; by default the one that the model was trained on
         checkpoint: a checkpoint of the run: best, latest, or after how many batches
         save: keep the figures in the run (lengths.json), for pushpop report; lengths one by one
+        columns: the columns of the source and the target, as in 1,2 (with features: 1,3,2)
+        skip_bad: leave bad rows out, and count them
+        beam: how many predictions are pursued at once
+        worst: how many of the worst predictions are shown
+        as_json: print the figures as JSON
     """
+    from pushpop.commands.pair_scores import print_pair_scores
     from pushpop.evaluation import evaluate as accuracy
     from pushpop.experiments.lengths import check_saveable, save_length
+    from pushpop.models.shipped import find_model
     from pushpop.tasks import get_task, parse_lengths
     from pushpop.training.trained import load_trained
 
@@ -36,8 +52,25 @@ def evaluate(
     if save:
         check_saveable(model, ranges, task or checkpoint)
     warn = lambda text: print("pushpop:", text, file=sys.stderr)  # noqa: E731
-    found = load_trained(model, task, warn, checkpoint)
-    drawn = get_task(found.task)
+    found = load_trained(find_model(model), task or None, warn, checkpoint)
+    if pairs is not None:
+        print_pair_scores(
+            found.model,
+            found.what,
+            pairs,
+            columns=columns,
+            skip_bad=skip_bad,
+            beam=beam,
+            worst=worst,
+            as_json=as_json,
+        )
+        return
+    if found.model.text is not None:
+        raise InputError(
+            f"{model}: was trained on a file: expected pairs to test it on, as in pushpop evaluate "
+            f"{model} test.tsv"
+        )
+    drawn = get_task(found.known_task())
     print(f"{found.what} on {drawn.name}, {sequences} sequences a row")
     print("  lengths  coarse    fine  perplexity")
     for low, high in ranges:

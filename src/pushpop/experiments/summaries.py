@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -11,6 +11,7 @@ from pushpop.experiments.paper import MODELS, TASKS
 from pushpop.experiments.presets import identity
 from pushpop.experiments.records import RunRecord
 from pushpop.experiments.selection import Choice
+from pushpop.training.config import CHANGEABLE, TrainConfig
 
 SHOWN = {
     "task",
@@ -28,6 +29,8 @@ SHOWN = {
     "steps",
 }
 """Options that are a column of runs.csv."""
+HOW_OFTEN = ("report_every", "evaluate_every", "evaluate_sequences", "checkpoint_every")
+"""Options that change what is known of a run, and not the run."""
 Lines = Sequence[tuple[str, ...]]
 
 
@@ -104,9 +107,7 @@ def seed_table(runs: list[RunRecord]) -> Summary:
             continue
         one = group[0].config
         solved = [run.solved_at for run in group if run.solved_at is not None]
-        bias = "none" if one.pop_bias is None else str(one.pop_bias)
-        lengths = f"{one.train_lengths} / {one.test_lengths}"
-        options = (one.recipe, group[0].size, f"{one.learning_rate:g}", bias, lengths)
+        options = (one.recipe, group[0].size, f"{one.learning_rate:g}", _others(one))
         when = f"{min(solved):,} / {median(solved):,.0f} / {max(solved):,}" if solved else ""
         most = f"{max(run.step for run in group):,}"
         lines.append((*_names(group[0]), *options, f"{len(solved)} of {len(group)}", when, most))
@@ -115,7 +116,7 @@ def seed_table(runs: list[RunRecord]) -> Summary:
         "Success over seeds",
         "Runs that differ in nothing but the seed. Solved at: earliest / median / latest of those "
         "that solved it.",
-        ("task", "model", "recipe", "size", "rate", "pop bias", "lengths", "solved", "at", "of"),
+        ("task", "model", "recipe", "size", "rate", "other options", "solved", "at", "of"),
         lines,
     )
 
@@ -148,7 +149,15 @@ def _names(run: RunRecord) -> tuple[str, str]:
     return TASKS.get(run.config.task, run.config.task), MODELS.get(run.model, run.model)
 
 
-def _without_seed(run: RunRecord) -> str:
-    from dataclasses import replace
+def _others(config: TrainConfig) -> str:
+    """The options that are not as the recipe has them and have no column of their own."""
+    named = {"task": config.task, "memory": config.memory, "recipe": config.recipe}
+    usual = TrainConfig.from_dict(named).to_dict()
+    shown = {"task", "recipe", "memory", "layers", "hidden", "memory_width", "learning_rate"}
+    hidden = shown | {"seed", *CHANGEABLE, *HOW_OFTEN}
+    found = {k: v for k, v in config.to_dict().items() if k not in hidden and v != usual[k]}
+    return ", ".join(f"{name} {value}" for name, value in found.items())
 
+
+def _without_seed(run: RunRecord) -> str:
     return identity(replace(run.config, seed=0))

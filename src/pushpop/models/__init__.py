@@ -2,6 +2,6 @@
 
 from pushpop.models.config import TransducerConfig
 from pushpop.models.decoding import Hypothesis
-from pushpop.models.transducer import Transducer
+from pushpop.models.transducer import OUTPUT_SCALE, Transducer
 
-__all__ = ["Hypothesis", "Transducer", "TransducerConfig"]
+__all__ = ["OUTPUT_SCALE", "Hypothesis", "Transducer", "TransducerConfig"]

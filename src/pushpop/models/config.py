@@ -9,6 +9,7 @@ from pushpop.errors import InputError, did_you_mean
 
 Memory = Literal["stack", "queue", "deque", "none"]
 CellName = Literal["lstm", "gru", "rnn"]
+Encoder = Literal["none", "bidirectional"]
 Bias = float | tuple[float, float]
 WIDEST, DEEPEST = 2**16, 1000
 
@@ -19,7 +20,8 @@ class TransducerConfig:
 
     Args:
         memory: "stack", "queue" or "deque" around a controller, or "none" for a deep LSTM.
-        layers: the layers of the deep LSTM; 1 with a memory.
+        layers: the layers of the deep LSTM, or of controllers with a memory each; those above the
+            first also receive the input.
         cell: the controller, "lstm", "gru" or "rnn"; "lstm" without a memory.
         embedding: the width of the input and of the output table.
         hidden: the width of the controller or of a layer.
@@ -27,6 +29,12 @@ class TransducerConfig:
         push_bias: what the push gates' biases start at: a number, a deque's (top, bottom), or
             `None`: drawn as the weights are. Means nothing without a memory.
         pop_bias: the same for the pop gates.
+        encoder: "bidirectional": the source is read by an LSTM in both directions first, and what
+            it makes of each symbol is what fills the memory; "none": the symbols themselves.
+        attention: whether outputs also look at the source directly, beside the memory.
+        heads: memories side by side in a layer, each with a controller of its own.
+        dropout: the share of the input, of what goes between layers and of the output that is set
+            to 0 in training.
     """
 
     memory: Memory = "stack"
@@ -37,26 +45,33 @@ class TransducerConfig:
     memory_width: int = 256
     push_bias: Bias | None = None
     pop_bias: Bias | None = -1.0
+    encoder: Encoder = "none"
+    attention: bool = False
+    heads: int = 1
+    dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, accepted in (("memory", get_args(Memory)), ("cell", get_args(CellName))):
-            given = getattr(self, name)
+        for name, kind in (("memory", Memory), ("cell", CellName), ("encoder", Encoder)):
+            given, accepted = getattr(self, name), get_args(kind)
             if given not in accepted:
                 raise InputError(f"{name} is {given!r}, expected {', '.join(accepted)}")
+        if type(self.attention) is not bool:
+            raise InputError(f"attention is {self.attention!r}, expected true or false")
+        if not _is_number(self.dropout) or not 0 <= self.dropout < 1:
+            raise InputError(f"dropout is {self.dropout!r}, expected a number from 0 to below 1")
+        object.__setattr__(self, "dropout", float(self.dropout))
         for name, most in (
             ("layers", DEEPEST),
             ("embedding", WIDEST),
             ("hidden", WIDEST),
             ("memory_width", WIDEST),
+            ("heads", DEEPEST),
         ):
             given = getattr(self, name)
             if type(given) is not int or not 1 <= given <= most:
                 raise InputError(f"{name} is {given!r}, expected a whole number from 1 to {most}")
-        if self.memory != "none" and self.layers != 1:
-            raise InputError(
-                f"layers is {self.layers} with memory {self.memory!r}, expected 1; only "
-                "memory 'none' can have more"
-            )
+        if self.memory == "none" and self.heads != 1:
+            raise InputError(f"heads is {self.heads} with memory 'none', expected 1")
         if self.memory == "none" and self.cell != "lstm":
             raise InputError(f"cell is {self.cell!r} with memory 'none', expected 'lstm'")
         for name in ("push_bias", "pop_bias"):

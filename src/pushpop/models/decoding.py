@@ -1,12 +1,13 @@
 """From source to target: read the source, then write symbols until EOS or the limit."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pushpop.errors import InputError
 from pushpop.models.body import State, select_rows
@@ -49,7 +50,8 @@ def decode(
 
     Args:
         model: a transducer.
-        sources: each a string of symbols separated by spaces, or the symbols' numbers.
+        sources: each a string as the model reads text (symbols separated by spaces, unless it was
+            trained on text of another form), or the symbols' numbers.
         beam: how many hypotheses of a source are pursued at once. 1 is greedy decoding.
         nbest: how many are returned of each source, at most `beam`; fewer if no more were found.
         max_length: the most symbols in a target, EOS not counted. `None`: twice the symbols of its
@@ -73,12 +75,24 @@ def decode(
     if max_length is not None and max_length < 0:
         raise InputError(f"max_length is {max_length}, expected at least 0")
     found: list[list[Hypothesis]] = []
-    for request in _requests(model.vocabulary, sources, max_length, batch_size):
-        if beam == 1:
-            found += [[best] for best in greedy(model, request)]
-        else:
-            found += beam_search(model, request, beam, nbest, normalise)
+    with evaluating(model):
+        for request in _requests(model, sources, max_length, batch_size):
+            if beam == 1:
+                found += [[best] for best in greedy(model, request)]
+            else:
+                found += beam_search(model, request, beam, nbest, normalise)
     return found
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Without dropout, whatever mode the model is in."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 def greedy(model: "Transducer", request: Request) -> list[Hypothesis]:
@@ -141,7 +155,7 @@ def hypothesis(
 
 
 def _requests(
-    vocabulary: Vocabulary,
+    model: "Transducer",
     sources: Sequence[str | Sequence[int]],
     max_length: int | None,
     batch_size: int,
@@ -149,17 +163,20 @@ def _requests(
     """The sources as numbers, a batch at a time; all are checked before the first."""
     if isinstance(sources, str):
         raise InputError(f"sources is the string {sources!r}, expected a list of strings")
-    numbers = [_numbers(vocabulary, source, index) for index, source in enumerate(sources)]
+    numbers = [_numbers(model, source, index) for index, source in enumerate(sources)]
     for first in range(0, len(numbers), batch_size):
         part = numbers[first : first + batch_size]
         limits = [2 * len(source) + 50 if max_length is None else max_length for source in part]
         yield Request(part, limits)
 
 
-def _numbers(vocabulary: Vocabulary, source: str | Sequence[int], index: int) -> Sequence[int]:
+def _numbers(model: "Transducer", source: str | Sequence[int], index: int) -> Sequence[int]:
+    from pushpop.models.spelling import source_symbols
+
+    vocabulary = model.vocabulary
     if isinstance(source, str):
         try:
-            return list(map(int, vocabulary.encode_source(source.split())))
+            return list(map(int, vocabulary.encode_source(source_symbols(model, source))))
         except InputError as error:
             raise InputError(f"input {index}: {error}") from None
     for number in source:

@@ -16,13 +16,16 @@ from pushpop.errors import InputError
 from pushpop.models.config import TransducerConfig
 from pushpop.models.folder import read_file, write_together
 from pushpop.tasks import Vocabulary
+from pushpop.tasks.pairs_text import TextForm
 
 if TYPE_CHECKING:
     from pushpop.models.transducer import Transducer
 
-FORMAT, VERSION = "pushpop transducer", 1
+FORMAT, VERSION = "pushpop transducer", 2
 CONFIG, VOCABULARY, TENSORS = "config.json", "vocabulary.json", "model.safetensors"
-KEYS = ("format", "version", "model", "dtype", "sha256", "metadata")
+KEYS = ("format", "version", "model", "text", "dtype", "sha256", "metadata")
+SINCE_2 = {"encoder": "none", "attention": False, "heads": 1, "dropout": 0.0}
+"""Settings that models of version 1 did not have; nor did they have `text`."""
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -43,6 +46,7 @@ def save_pretrained(model: "Transducer", folder: str | PathLike[str]) -> None:
         "format": FORMAT,
         "version": VERSION,
         "model": model.config.to_dict(),
+        "text": None if model.text is None else model.text.to_dict(),
         "dtype": names.pop(),
         "sha256": {name: sha256(data).hexdigest() for name, data in files.items()},
         "metadata": model.metadata,
@@ -62,10 +66,11 @@ def load_pretrained(cls: type["Transducer"], folder: str | PathLike[str]) -> "Tr
         raise InputError(f"{folder / VOCABULARY}: {error}") from None
     try:
         model_config = TransducerConfig.from_dict(config["model"])
+        text = None if config["text"] is None else TextForm.from_dict(config["text"])
     except InputError as error:
         raise InputError(f"{folder / CONFIG}: {error}") from None
     with torch.device("meta"):
-        model = cls(model_config, vocabulary, config["metadata"])
+        model = cls(model_config, vocabulary, config["metadata"], text)
     tensors = _read_tensors(tensor_bytes, folder / TENSORS)
     _check_tensors(tensors, model.state_dict(), DTYPES[config["dtype"]], folder / TENSORS)
     for name, data in ((VOCABULARY, vocabulary_bytes), (TENSORS, tensor_bytes)):
@@ -80,8 +85,14 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if config.get("format") != FORMAT:
         raise InputError(f"{path}: format is {config.get('format')!r}, expected {FORMAT!r}")
     version = config.get("version")
-    if type(version) is not int or version != VERSION:
-        raise InputError(f"{path}: version is {version!r}, this pushpop reads version {VERSION}")
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise InputError(
+            f"{path}: version is {version!r}, this pushpop reads versions 1 to {VERSION}"
+        )
+    if version == 1:
+        config.setdefault("text", None)
+        if isinstance(config.get("model"), dict):
+            config["model"] = {**SINCE_2, **config["model"]}
     for key in KEYS:
         if key not in config:
             raise InputError(f"{path}: no {key!r}")
@@ -91,6 +102,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
     for key in ("model", "sha256", "metadata"):
         if not isinstance(config[key], dict):
             raise InputError(f"{path}: {key} is {config[key]!r}, expected an object")
+    if not isinstance(config["text"], dict | None):
+        raise InputError(f"{path}: text is {config['text']!r}, expected an object or null")
     if config["dtype"] not in list(DTYPES):
         raise InputError(f"{path}: dtype is {config['dtype']!r}, expected {' or '.join(DTYPES)}")
     if set(config["sha256"]) != {VOCABULARY, TENSORS}:

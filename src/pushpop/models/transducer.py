@@ -1,17 +1,29 @@
 """A transducer: reads `SOS source SEP`, writes `target EOS`, one symbol at a time."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, cast, overload
 
 import torch
 from torch import Tensor, nn
 
-from pushpop.models.body import State, make_body
+from pushpop.models.body import SourceState, State, make_body
 from pushpop.models.config import TransducerConfig
-from pushpop.models.decoding import Hypothesis, decode
+from pushpop.models.decoding import Hypothesis, decode, evaluating
 from pushpop.models.pretrained import load_pretrained, save_pretrained
+from pushpop.models.scoring import score_pairs
+from pushpop.models.source import SourceReader
+from pushpop.models.spelling import (
+    source_symbols,
+    spelt,
+    target_symbols,
+    target_text,
+    unknown_symbols,
+    warn_unknown,
+)
 from pushpop.tasks import Batch, Vocabulary
+from pushpop.tasks.pairs_text import TextForm
 
 OUTPUT_SCALE = 2.0
 """How far from 0 the output table starts. With a quieter one, what the memory is good for at first
@@ -31,8 +43,9 @@ class Transducer(nn.Module):
     At each step the body turns the embedding of the symbol read into a vector o of the same width,
     and the logits are the products of o with the rows of the output table; there is no bias. The
     input table starts as N(0, 1), the output table as uniform on +-OUTPUT_SCALE, the body as
-    `MemoryRNN` and `DeepLSTM` do. `vocabulary` says which ids the tables have; `metadata` is
-    saved with the model and otherwise left alone.
+    `MemoryRNN` and `DeepLSTM` do. `vocabulary` says which ids the tables have, `text` how strings
+    become symbols (`None`: they stand between spaces); `metadata` is saved with the model and
+    otherwise left alone.
     """
 
     def __init__(
@@ -40,13 +53,16 @@ class Transducer(nn.Module):
         config: TransducerConfig,
         vocabulary: Vocabulary,
         metadata: dict[str, Any] | None = None,
+        text: TextForm | None = None,
     ) -> None:
         super().__init__()
-        self.config, self.vocabulary = config, vocabulary
+        self.config, self.vocabulary, self.text = config, vocabulary, text
         self.metadata: dict[str, Any] = dict(metadata or {})
         self.input_table = nn.Embedding(vocabulary.input_size, config.embedding)
         self.output_table = nn.Embedding(vocabulary.output_size, config.embedding)
         self.body = make_body(config)
+        reads_whole = config.encoder != "none" or config.attention
+        self.source = SourceReader(config) if reads_whole else None
         nn.init.uniform_(self.output_table.weight, -OUTPUT_SCALE, OUTPUT_SCALE)
 
     def forward(
@@ -72,12 +88,32 @@ class Transducer(nn.Module):
         """As `forward`, but the output vectors o [T, B, E] in place of logits."""
         if inputs.dim() != 2 or inputs.is_floating_point():
             raise ValueError(f"inputs must be ids [T, B]; got {inputs.dtype} {list(inputs.shape)}")
-        return cast(tuple[Tensor, State], self.body(self.input_table(inputs), state, lengths))
+        x = self._dropped(self.input_table(inputs))
+        after: State
+        if self.source is None:
+            o, after = self.body(x, cast(Any, state), lengths)
+        else:
+            at_sep = inputs == self.vocabulary.SEP
+            read = cast(SourceState | None, state)
+            o, after = self.source.run(self.body, x, at_sep, lengths, read)
+        return self._dropped(o), after
 
     def step(self, inputs: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """Input ids [B] -> logits [B, C] and the state."""
-        o, after = self.body.step(self.input_table(inputs), cast(Any, state))
-        return self.logits(o), after
+        x = self._dropped(self.input_table(inputs))
+        after: State
+        if self.source is None:
+            o, after = self.body.step(x, cast(Any, state))
+        else:
+            o, after = self.source.step(self.body, x, cast(SourceState | None, state))
+        return self.logits(self._dropped(o)), after
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return nn.functional.dropout(x, self.config.dropout) if self._drops else x
+
+    @property
+    def _drops(self) -> bool:
+        return self.training and self.config.dropout > 0
 
     def logits(self, o: Tensor) -> Tensor:
         """Output vectors [..., E] -> logits [..., C]."""
@@ -98,6 +134,22 @@ class Transducer(nn.Module):
         nll = nn.functional.cross_entropy(logits, wanted, reduction="sum")
         return Likelihood(nll, len(wanted))
 
+    def objective(self, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Likelihood]:
+        """What training makes small, summed as the likelihood is, and the likelihood.
+
+        With `smoothing`, that share of the wanted probability is spread over all symbols.
+        """
+        if not smoothing:
+            likelihood = self.likelihood(batch)
+            return likelihood.nll, likelihood
+        logits = self.scored_logits(batch)
+        wanted = batch.outputs[batch.mask]
+        smoothed, nll = (
+            nn.functional.cross_entropy(logits, wanted, reduction="sum", label_smoothing=share)
+            for share in (smoothing, 0.0)
+        )
+        return smoothed, Likelihood(nll, len(wanted))
+
     def loss(self, batch: Batch) -> Tensor:
         """The mean negative log likelihood of a target symbol or EOS."""
         nll, symbols = self.likelihood(batch)
@@ -106,7 +158,8 @@ class Transducer(nn.Module):
     @torch.no_grad()
     def perplexity(self, batch: Batch) -> float:
         """exp(loss): how many symbols the model hesitates between; 1 is certainty."""
-        return float(self.loss(batch).double().exp())
+        with evaluating(self):
+            return float(self.loss(batch).double().exp())
 
     def decode(
         self,
@@ -150,13 +203,54 @@ class Transducer(nn.Module):
     ) -> list[str] | list[list[str]]:
         """The best target of each source; with `nbest`, a list of so many (or fewer) for each.
 
-        Symbols are separated by spaces. A target has at most `max_length` symbols, by default twice
-        as many as its source and 50 more; one that is longer is cut off there. `decode` tells which
-        were, and gives the scores.
+        Symbols are separated by spaces, unless the model was trained on text of another form. A
+        target has at most `max_length` symbols, by default twice as many as its source and 50 more;
+        one that is longer is cut off there. `decode` tells which were, and gives the scores. With
+        `nbest`, `beam` is at least that.
         """
+        beam = max(beam, nbest or 1)
         found = self.decode(sources, beam=beam, nbest=nbest or 1, max_length=max_length)
-        texts = [[" ".join(h.symbols) for h in hypotheses] for hypotheses in found]
+        read = [source_symbols(self, source) for source in sources]
+        warn_unknown(unknown_symbols(self, read), stacklevel=2)
+        texts = [
+            [target_text(self, spelt(self, source, one)) for one in hypotheses]
+            for source, hypotheses in zip(read, found, strict=True)
+        ]
         return texts if nbest is not None else [best for best, *_ in texts]
+
+    @classmethod
+    def fit(
+        cls,
+        pairs: Iterable[Sequence[str]],
+        valid: Iterable[Sequence[str]] | None = None,
+        *,
+        run: str | PathLike[str] | None = None,
+        show: bool = False,
+        **options: Any,
+    ) -> "Transducer":
+        """A model trained on (source, target) strings, or (source, target, features).
+
+        Args:
+            pairs: what to train on.
+            valid: what to validate on after every epoch; `None`: a tenth of the pairs.
+            run: a directory to train in, which can be resumed; `None`: one that is removed.
+            show: whether to print how it goes.
+            options: those of `TrainConfig`, as in memory="deque", hidden=256, seed=1.
+        """
+        from pushpop.training.fit import fit  # above this in the layering, and needed only here
+
+        return fit(pairs, valid, run, show, options)
+
+    def score(self, pairs: Iterable[Sequence[str]], beam: int = 1) -> dict[str, Any]:
+        """How right predictions are for pairs as `fit` takes them: accuracy, word_error_rate,
+        symbol_error_rate (edits a symbol) and the number of pairs."""
+        read = []
+        for source, target, *features in pairs:
+            symbols = source_symbols(self, "\t".join([source, *features]))
+            read.append((symbols, target_symbols(self, target)))
+        scores = score_pairs(self, read, beam)
+        warn_unknown(Counter(scores.unknown), stacklevel=2)
+        return scores.to_dict()
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
         """Write config.json, vocabulary.json and model.safetensors into a folder, all or none."""

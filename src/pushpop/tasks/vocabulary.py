@@ -22,10 +22,14 @@ from pushpop.tasks.ragged import IntArray
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The symbols of either side, in the order of their numbers."""
+    """The symbols of either side, in the order of their numbers.
+
+    `unknown`, if there is one, is a symbol of both sides that every symbol is read as that is none.
+    """
 
     source: tuple[str, ...]
     target: tuple[str, ...]
+    unknown: str | None = None
 
     SOS: ClassVar[int] = 0
     SEP: ClassVar[int] = 1
@@ -42,6 +46,8 @@ class Vocabulary:
                 if symbol in seen:
                     raise InputError(f"{side} vocabulary: {symbol!r} occurs twice")
                 seen.add(symbol)
+            if self.unknown is not None and self.unknown not in seen:
+                raise InputError(f"{side} vocabulary: lacks the unknown symbol {self.unknown!r}")
 
     @property
     def target_input_start(self) -> int:
@@ -60,11 +66,16 @@ class Vocabulary:
 
     def encode_source(self, symbols: Iterable[str]) -> IntArray:
         """The symbols' numbers; add `source_input_start` for input ids."""
-        return _encode(symbols, self._source_numbers, "source")
+        return _encode(symbols, self._source_numbers, "source", self.unknown)
 
     def encode_target(self, symbols: Iterable[str]) -> IntArray:
         """The symbols' numbers; add `target_input_start` or `target_output_start` for ids."""
-        return _encode(symbols, self._target_numbers, "target")
+        return _encode(symbols, self._target_numbers, "target", self.unknown)
+
+    def knows(self, side: str, symbol: str) -> bool:
+        """Whether a symbol of the "source" or the "target" has a number of its own."""
+        known = self._source_numbers if side == "source" else self._target_numbers
+        return symbol in known and symbol != self.unknown
 
     def decode_source(self, numbers: Iterable[int]) -> list[str]:
         """The symbols with these numbers."""
@@ -83,20 +94,21 @@ class Vocabulary:
             symbols.append(self.target[output_id - self.target_output_start])
         return symbols
 
-    def to_dict(self) -> dict[str, list[str]]:
-        """Plain lists, ready for JSON."""
-        return {"source": list(self.source), "target": list(self.target)}
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        data: dict[str, Any] = {"source": list(self.source), "target": list(self.target)}
+        return data if self.unknown is None else {**data, "unknown": self.unknown}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Vocabulary":
         """Undo `to_dict`."""
-        if set(data) != {"source", "target"}:
+        if set(data) - {"unknown"} != {"source", "target"}:
             given = ", ".join(sorted(map(str, data))) or "nothing"
             raise InputError(f"vocabulary: expected the keys source and target, found {given}")
         for side in ("source", "target"):
             if not isinstance(data[side], list | tuple):
                 raise InputError(f"vocabulary: {side} is {data[side]!r}, expected a list")
-        return cls(tuple(data["source"]), tuple(data["target"]))
+        return cls(tuple(data["source"]), tuple(data["target"]), data.get("unknown"))
 
     @cached_property
     def _source_numbers(self) -> dict[str, int]:
@@ -107,7 +119,12 @@ class Vocabulary:
         return {symbol: number for number, symbol in enumerate(self.target)}
 
 
-def _encode(symbols: Iterable[str], numbers: Mapping[str, int], side: str) -> IntArray:
+def _encode(
+    symbols: Iterable[str], numbers: Mapping[str, int], side: str, unknown: str | None
+) -> IntArray:
+    if unknown is not None:
+        other = numbers[unknown]
+        return np.array([numbers.get(symbol, other) for symbol in symbols], np.int64)
     try:
         return np.array([numbers[symbol] for symbol in symbols], np.int64)
     except KeyError as missing:

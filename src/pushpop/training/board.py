@@ -71,7 +71,8 @@ def points(record: dict[str, Any]) -> Iterator[tuple[str, float]]:
     """The numbers of a line of the log, with names: perplexity, test/coarse and so on."""
     for name, value in record.items():
         if isinstance(value, dict):
-            for score in ("coarse", "fine", "perplexity"):
-                yield f"{name}/{score}", value[score]
+            for score in ("accuracy", "coarse", "fine", "perplexity"):
+                if score in value:
+                    yield f"{name}/{score}", value[score]
         elif name != "step":
             yield name, value

@@ -9,16 +9,23 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pushpop.errors import InputError, did_you_mean
-from pushpop.models.config import Bias, CellName, Memory, TransducerConfig
+from pushpop.models import OUTPUT_SCALE
+from pushpop.models.config import Bias, CellName, Encoder, Memory, TransducerConfig
 from pushpop.tasks import Lengths, get_task, parse_lengths
+from pushpop.tasks.pairs_columns import parse_columns
+from pushpop.tasks.pairs_file import is_pairs_file
+from pushpop.tasks.pairs_text import Normalise
 from pushpop.training.recipes import RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
 Device = Literal["cpu", "cuda"]
+Side = Literal["guess", "chars", "spaces"]
 Number = int | float
 
-CHANGEABLE = ("steps", "minutes", "until_solved", "threads", "tensorboard")
+CHANGEABLE = (
+    "steps", "epochs", "patience", "minutes", "until_solved", "threads", "tensorboard",
+)  # fmt: skip
 """Options that a run can go on under other values of: they say when it stops, not what it does."""
 
 
@@ -42,14 +49,16 @@ class TrainConfig:
     takes the values as they are; it is `from_dict` that has the recipe fill in what is not given.
     """
 
-    task: str = option("copy", "a task's name (pushpop sample --help lists them) or a .itg file")
+    task: str = option(
+        "copy", "a task's name (pushpop sample --help lists them), a .itg file, or pairs in a .tsv"
+    )
     recipe: RecipeName = option(
         "paper",
-        "values for options that are not given: paper (the defaults) or pushpop",
+        "values for options that are not given: paper (the defaults), pushpop, pairs (for files)",
         kw_only=True,
     )
     memory: Memory = option("stack", "stack, queue, deque, or none for a deep LSTM")
-    layers: int = option(1, "layers of the deep LSTM; 1 with a memory", least=1)
+    layers: int = option(1, "layers of the deep LSTM, or of controllers with memories", least=1)
     cell: CellName = option("lstm", "the controller: lstm, gru or rnn")
     embedding: int = option(64, "width of the embeddings", least=1)
     hidden: int = option(256, "width of the controller or of a layer", least=1)
@@ -59,8 +68,22 @@ class TrainConfig:
     )
     pop_bias: Bias | None = option(-1.0, "the same for the pop gates")
     input_scale: float = option(
-        1.0, "how loud the inputs start: what the input table is multiplied by", above=0
+        1.0, "how loud inputs start: the standard deviation of the input table", above=0
     )
+    output_scale: float = option(
+        OUTPUT_SCALE, "how loud outputs start: the output table is uniform on +- this", above=0
+    )
+    encoder: Encoder = option("none", "bidirectional: an LSTM reads the source first; or none")
+    attention: bool = option(False, "let outputs look at the source too, beside the memory")
+    heads: int = option(1, "memories side by side, each with a controller of its own", least=1)
+    dropout: float = option(0.0, "share of inputs and outputs set to 0 in training", least=0)
+    valid: str = option("", "a file of pairs to validate on; none: some are held out")
+    hold_out: float = option(0.1, "the share of the pairs that is held out then", above=0)
+    columns: str = option("guess", "of a file: source,target or source,target,features, as in 1,2")
+    source_symbols: Side = option("guess", "the source is chars or spaces (between symbols)")
+    target_symbols: Side = option("guess", "the same for the target")
+    normalise: Normalise = option("nfc", "the Unicode form of the text: nfc, nfkc or none")
+    skip_bad: bool = option(False, "leave bad rows of a file out, and count them")
     seed: int = option(0, "of the weights and the data; the same seed gives the same run", least=0)
     train_lengths: str = option("8-64", "shortest and longest source in training")
     test_lengths: str = option("65-128", "shortest and longest source in testing")
@@ -71,6 +94,13 @@ class TrainConfig:
     epsilon: float = option(1e-8, "what the optimiser adds to its denominator", above=0)
     clip: float = option(
         1.0, "every gradient element is held to plus or minus this; 0: no clipping", 0
+    )
+    label_smoothing: float = option(
+        0.0, "share of the loss that wants all symbols to be equally likely", least=0
+    )
+    warmup: int = option(0, "batches in which the learning rate rises to its value", least=0)
+    plateau: int = option(
+        0, "epochs without a gain in validation that halve the learning rate; 0: never", least=0
     )
     window: int = option(20, "batches whose perplexity the two schedules below look at", least=1)
     curriculum_start: int = option(
@@ -85,10 +115,14 @@ class TrainConfig:
         0.0, "noise on the gates from when it is steady: teaches all or nothing; 0: none", least=0
     )
     steps: int = option(10_000, "stop after so many batches", least=1)
+    epochs: int = option(0, "stop after so many epochs of a file; 0: no limit", least=0)
+    patience: int = option(
+        0, "stop after so many epochs without a gain in validation; 0: never", least=0
+    )
     minutes: float = option(0.0, "stop after so many minutes; 0: no limit", least=0)
     until_solved: bool = option(False, "stop once test coarse is 0.999 or more twice in a row")
     keep: Keep = option(
-        "best", "the model at the end: best by average training perplexity, unless solved, or last"
+        "best", "the model at the end: best by training perplexity (files: validation), or last"
     )
     report_every: int = option(100, "batches from one average training perplexity to the next", 1)
     evaluate_every: int = option(1000, "batches from one test of accuracy to the next", least=1)
@@ -118,7 +152,17 @@ class TrainConfig:
                 f"curriculum_start is {self.curriculum_start} with train_lengths "
                 f"{self.train_lengths}, expected at most {longest}"
             )
-        get_task(self.task)
+        for name in ("hold_out", "label_smoothing"):
+            if getattr(self, name) >= 1:
+                raise InputError(f"{name} is {getattr(self, name)}, expected less than 1")
+        if self.columns != "guess":
+            parse_columns(self.columns)
+        if not is_pairs_file(self.task):
+            if self.valid:
+                raise InputError(
+                    f"valid is {self.valid!r} with task {self.task!r}: expected a file"
+                )
+            get_task(self.task)
         model = self.model
         object.__setattr__(self, "push_bias", model.push_bias)
         object.__setattr__(self, "pop_bias", model.pop_bias)
@@ -149,6 +193,8 @@ class TrainConfig:
 
         `where` begins the messages of errors.
         """
+        if is_pairs_file(str(data.get("task", ""))):
+            data = {"recipe": "pairs", **data}
         given = cls.from_saved(data, where)
         recipe = RECIPES[given.recipe](given.task, given.memory, given.training_range[1])
         return cls.from_saved({**recipe, **data}, where) if recipe else given

@@ -47,7 +47,7 @@ class LiveView(View):
         """Extend the curve; renew the accuracies."""
         if "perplexity" in record:
             self.curve.append(record["perplexity"])
-        if "test" in record:
+        if "test" in record or "valid" in record:
             self.accuracies = f"{accuracies(record)} (batch {record['step']})"
         if self.live is not None:
             self.live.update(self._panel(progress))
@@ -70,8 +70,11 @@ class LiveView(View):
     def _panel(self, progress: Progress) -> Group:
         config = self.config
         table = Table.grid(padding=(0, 2))
-        bar = ProgressBar(total=config.steps, completed=progress.step, width=40)
-        table.add_row("batches", bar, f"{progress.step:,} of {config.steps:,}")
+        last = progress.last_step(config)
+        bar = ProgressBar(total=last, completed=progress.step, width=40)
+        table.add_row("batches", bar, f"{progress.step:,} of {last:,}")
+        if progress.epoch:
+            table.add_row("epochs", f"{progress.epochs:.1f}, {progress.waited} without a gain")
         table.add_row("speed", self.speed.text(progress))
         if self.recent:
             mean = sum(self.recent) / len(self.recent)

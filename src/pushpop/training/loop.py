@@ -13,12 +13,11 @@ from typing import Any
 import torch
 
 from pushpop.errors import InputError
-from pushpop.evaluation import evaluate
 from pushpop.models import Transducer
-from pushpop.tasks import batch_rng
 from pushpop.training.board import Board
 from pushpop.training.checkpoint import load_latest, pack, save, steps_in, unpack
 from pushpop.training.config import TrainConfig
+from pushpop.training.data import Data, make_data
 from pushpop.training.interrupt import Signals, StopRequested
 from pushpop.training.parallel import Group, dismissing, joined
 from pushpop.training.run import REPORT, RunDirectory, environment
@@ -67,15 +66,19 @@ def lead(
             )
         if config.tensorboard:
             view = Board(run.path / "tensorboard", view)
+        data = make_data(config)
         run.prepare(config, group.size)
         with run:
+            for text in data.messages():
+                view.message(text)
+            run.check_data(data.vocabulary, data.text, data.fingerprint())
             for change in run.go_on(config):
                 view.message(f"{run.path}: {change}")
             report = run.report()
             if report is not None:
                 view.message(f"{run.path}: this run is finished")
             else:
-                session = Session(config, run, view, signals, group)
+                session = Session(config, run, view, signals, group, data)
                 try:
                     session.resume()
                     report = session.train()
@@ -96,7 +99,8 @@ def follow(group: Group, signals: Signals) -> dict[str, Any]:
     while True:
         signal, message = group.agree(signals.received or 0)
         if "config" in message:
-            trainer = Trainer(TrainConfig.from_saved(message["config"]), group)
+            config = TrainConfig.from_saved(message["config"])
+            trainer = Trainer(config, group, make_data(config))
             trainer.restore(unpack(group.hand_out(b"")))
         elif "report" in message:
             report: dict[str, Any] = message["report"]
@@ -111,14 +115,19 @@ class Session:
     """The part of a run from a start to a stop."""
 
     def __init__(
-        self, config: TrainConfig, run: RunDirectory, view: View, signals: Signals, group: Group
+        self,
+        config: TrainConfig,
+        run: RunDirectory,
+        view: View,
+        signals: Signals,
+        group: Group,
+        data: Data,
     ) -> None:
         self.config, self.run, self.view, self.signals = config, run, view, signals
-        self.group, self.trainer = group, Trainer(config, group)
+        self.group, self.data, self.trainer = group, data, Trainer(config, group, data)
         start = self.progress.lengths(config)
         for lengths in (config.training_range, config.testing_range, start):
-            # refused now rather than later
-            self.trainer.task.sample(batch_rng(config.seed, "check", 0), 1, lengths)
+            data.check_lengths(lengths)  # refused now rather than later
         self.began = time.monotonic()
         self.saved_step = -1  # of the last checkpoint with everything of its step in it
 
@@ -179,13 +188,12 @@ class Session:
     def settle(self) -> None:
         """Report, test and save after a batch, as is due. A stop while testing leaves no trace."""
         config, progress = self.config, self.progress
-        step = progress.step
+        step, is_best = progress.step, False
         if progress.settled < step:
             record: dict[str, Any] = {}
-            if step % config.evaluate_every == 0:
+            if self.data.test_is_due(step):
                 record = self.evaluate(self.trainer.model, "evaluate", step)
-                solved = record["test"]["coarse"] >= SOLVED
-                progress.solved = progress.solved + 1 if solved else 0
+                is_best = self.judge(record)
             if step % config.report_every == 0:
                 head = {"perplexity": progress.report(), "learning_rate": progress.rate}
                 record = {**head, "longest": progress.longest, **record}
@@ -194,25 +202,23 @@ class Session:
                 progress.log_size = self.run.log(record)
                 self.view.record(record, progress)
             progress.settled = step
-        if step and step % config.checkpoint_every == 0 and self.saved_step != step:
+        is_due = is_best or step % config.checkpoint_every == 0
+        if step and is_due and self.saved_step != step:
             self.save()
 
+    def judge(self, record: dict[str, Any]) -> bool:
+        """Note what a test says; whether it is of given pairs and the best so far."""
+        progress = self.progress
+        if "valid" in record:
+            valid = record["valid"]
+            return progress.validated(self.config, valid["accuracy"], valid["perplexity"])
+        solved = record["test"]["coarse"] >= SOLVED
+        progress.solved = progress.solved + 1 if solved else 0
+        return False
+
     def evaluate(self, model: Transducer, stream: str, index: int) -> dict[str, Any]:
-        """Accuracy at the training and at the test lengths, on draws of their own."""
-        ranges = {"train": self.config.training_range, "test": self.config.testing_range}
-        return {
-            name: evaluate(
-                model,
-                self.trainer.task,
-                lengths,
-                self.config.evaluate_sequences,
-                seed=self.config.seed,
-                stream=f"{stream}-{name}",
-                index=index,
-                between=self.signals.check,
-            )
-            for name, lengths in ranges.items()
-        }
+        """What a model gets right."""
+        return self.data.test(model, stream, index, self.signals.check)
 
     def stop_reason(self) -> str | None:
         """Why training is over, if it is."""
@@ -221,6 +227,10 @@ class Session:
             return "solved"
         if progress.step >= config.steps:
             return "steps"
+        if progress.step >= progress.last_step(config):
+            return "epochs"
+        if config.patience and progress.waited >= config.patience:
+            return "patience"
         if config.minutes and progress.seconds >= 60 * config.minutes:
             return "time"
         return None
@@ -240,6 +250,7 @@ class Session:
             "perplexity": progress.perplexity,
             "best_perplexity": progress.best_perplexity,
             "best_step": progress.best_step,
+            **({"epochs": progress.epochs, "waited": progress.waited} if progress.epoch else {}),
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             **self.evaluate(model, "final", 0),
         }
@@ -264,7 +275,8 @@ class Session:
         except InputError as error:
             self.view.message(f"{error}; the last weights are kept in place of the best")
             return last
-        return step, model_of(self.config, best).to(self.trainer.device)
+        model = model_of(self.config, best, self.data.vocabulary, self.data.text)
+        return step, model.to(self.trainer.device)
 
     def save(self, planned: bool = True) -> None:
         """Write a checkpoint of this moment; only a planned one can be the best."""

@@ -7,7 +7,7 @@ source in training. What it leaves out keeps the default, which is the paper's.
 from collections.abc import Callable
 from typing import Any, Literal
 
-RecipeName = Literal["paper", "pushpop"]
+RecipeName = Literal["paper", "pushpop", "pairs"]
 Recipe = Callable[[str, str, int], dict[str, Any]]
 
 
@@ -36,4 +36,29 @@ def pushpop(task: str, memory: str, longest: int) -> dict[str, Any]:
     }
 
 
-RECIPES: dict[RecipeName, Recipe] = {"paper": paper, "pushpop": pushpop}
+def pairs(task: str, memory: str, longest: int) -> dict[str, Any]:
+    """For hundreds to tens of thousands of given pairs: much help, and much against learning by
+    heart."""
+    return {
+        "memory": "deque",
+        "embedding": 64,
+        "hidden": 128,
+        "memory_width": 64,
+        "input_scale": 0.2,
+        "output_scale": 1.0,
+        "encoder": "bidirectional",
+        "attention": True,
+        "dropout": 0.3,
+        "label_smoothing": 0.1,
+        "batch_size": 16,
+        "optimiser": "adam",
+        "learning_rate": 3e-3,
+        "warmup": 100,
+        "plateau": 5,
+        "patience": 15,
+        "epochs": 100,
+        "steps": 1_000_000,
+    }
+
+
+RECIPES: dict[RecipeName, Recipe] = {"paper": paper, "pushpop": pushpop, "pairs": pairs}

@@ -2,6 +2,7 @@
 
 training.json     the options (config.json is the trained model's)
 environment.json  versions, threads, commit
+data.json         of a run on a file: its digest, its symbols, how its text is read
 metrics.jsonl     a line a report: no times, so that the same run gives the same bytes
 checkpoints/      the two latest and the best
 report.json       written last: how it ended and the final accuracies
@@ -20,12 +21,15 @@ from typing import IO, Any
 
 from pushpop.errors import InputError
 from pushpop.files import write_file
+from pushpop.tasks import Vocabulary, get_task
+from pushpop.tasks.pairs_text import TextForm
 from pushpop.training.checkpoint import steps_in
 from pushpop.training.config import CHANGEABLE, TrainConfig
 
-CONFIG, ENVIRONMENT, METRICS, REPORT = (
+CONFIG, ENVIRONMENT, DATA, METRICS, REPORT = (
     "training.json",
     "environment.json",
+    "data.json",
     "metrics.jsonl",
     "report.json",
 )
@@ -76,6 +80,32 @@ class RunDirectory:
             )
         self.write(ENVIRONMENT, environment(config.threads, processes))
         self.write(CONFIG, config.to_dict())
+
+    def check_data(
+        self, vocabulary: Vocabulary, text: TextForm | None, fingerprint: dict[str, Any]
+    ) -> None:
+        """Note what given pairs were trained on, or make sure that they still are the same."""
+        if not fingerprint:
+            return
+        if not (self.path / DATA).exists():
+            form = None if text is None else text.to_dict()
+            symbols = {"vocabulary": vocabulary.to_dict(), "text": form}
+            self.write(DATA, {"sha256": fingerprint, **symbols})
+            return
+        for name, digest in self._read(DATA)["sha256"].items():
+            if fingerprint.get(name) != digest:
+                raise InputError(
+                    f"{name}: has changed since the run in {self.path} began; expected the file "
+                    f"with SHA-256 {digest}, or another directory (--run)"
+                )
+
+    def symbols(self) -> tuple[Vocabulary, TextForm | None]:
+        """The vocabulary that the run is trained with, and how text becomes symbols of it."""
+        if not (self.path / DATA).exists():
+            return get_task(self.config().task).vocabulary, None
+        data = self._read(DATA)
+        text = None if data["text"] is None else TextForm.from_dict(data["text"])
+        return Vocabulary.from_dict(data["vocabulary"]), text
 
     def go_on(self, config: TrainConfig) -> list[str]:
         """Have the run go on under these options from now on; says what has changed.
@@ -204,6 +234,8 @@ def is_the_end(report: dict[str, Any], config: TrainConfig) -> bool:
         report.get("step", 0) >= config.steps
         or (config.minutes and report.get("seconds", 0) >= limit)
         or (config.until_solved and report.get("stopped_by") == "solved")
+        or (config.epochs and report.get("epochs", 0) >= config.epochs)
+        or (config.patience and report.get("waited", 0) >= config.patience)
     )
 
 

@@ -25,15 +25,18 @@ class Progress:
     best_perplexity: float | None = None  # of the best checkpoint
     best_longest: int = 0
     best_step: int | None = None
+    epoch: int = 0  # batches in an epoch of given pairs; 0: pairs are drawn
+    best_valid: tuple[float, float] | None = None  # accuracy and perplexity in validation
+    waited: int = 0  # epochs since then
     steady: bool = False  # whether the window's perplexity has been low at full length
     solved: int = 0  # tests in a row that found the task solved
     seconds: float = 0.0
 
     @classmethod
-    def start(cls, config: TrainConfig) -> "Progress":
+    def start(cls, config: TrainConfig, epoch: int = 0) -> "Progress":
         """Before the first batch."""
         longest = config.curriculum_start or config.training_range[1]
-        return cls(longest, config.learning_rate, interval_longest=longest)
+        return cls(longest, config.learning_rate, interval_longest=longest, epoch=epoch)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -44,6 +47,8 @@ class Progress:
         """Undo `to_dict`, also after a passage through JSON."""
         interval, window = data["interval"], data["window"]
         tuples = {"interval": tuple(interval), "window": [(nll, n) for nll, n in window]}
+        if data.get("best_valid") is not None:
+            tuples["best_valid"] = tuple(data["best_valid"])
         return cls(**{**data, **tuples})
 
     def lengths(self, config: TrainConfig) -> Lengths:
@@ -51,6 +56,12 @@ class Progress:
         shortest: half of it."""
         low, _ = config.training_range
         return min(low, max(1, self.longest // 2)), self.longest
+
+    def next_rate(self, config: TrainConfig) -> float:
+        """The learning rate of the next batch."""
+        if self.step >= config.warmup:
+            return self.rate
+        return self.rate * (self.step + 1) / config.warmup
 
     def after_batch(self, config: TrainConfig, nll: float, symbols: int) -> None:
         """Count a batch; raise the curriculum or lower the learning rate where it is time."""
@@ -81,6 +92,8 @@ class Progress:
 
         While the curriculum rises, perplexity does too: longer sources go before.
         """
+        if self.best_valid is not None:  # by validation, and noted at once
+            return False
         if self.perplexity is None or self.best_perplexity is None:
             return self.perplexity is not None
         here = self.perplexity_longest, -self.perplexity
@@ -91,6 +104,32 @@ class Progress:
         if self.improves():
             self.best_perplexity, self.best_longest = self.perplexity, self.perplexity_longest
             self.best_step = self.step
+
+    def validated(self, config: TrainConfig, accuracy: float, perplexity: float) -> bool:
+        """Note a validation, and whether it is the best; lower the rate where it is time.
+
+        Where as many are right, the smaller perplexity is the better.
+        """
+        best = self.best_valid
+        if best is None or (accuracy, -perplexity) > (best[0], -best[1]):
+            self.best_valid, self.best_step, self.waited = (accuracy, perplexity), self.step, 0
+            self.best_perplexity = self.perplexity
+            return True
+        self.waited += 1
+        if config.plateau and self.waited % config.plateau == 0:
+            self.rate /= 2
+        return False
+
+    @property
+    def epochs(self) -> float:
+        """How often the given pairs were seen."""
+        return self.step / self.epoch if self.epoch else 0.0
+
+    def last_step(self, config: TrainConfig) -> int:
+        """The batch after which training is over at the latest, but for time."""
+        if self.epoch and config.epochs:
+            return min(config.steps, config.epochs * self.epoch)
+        return config.steps
 
 
 def perplexity(nll: float, symbols: int) -> float:

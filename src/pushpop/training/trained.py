@@ -9,7 +9,8 @@ import torch
 
 from pushpop.errors import InputError
 from pushpop.models import Transducer
-from pushpop.tasks import get_task
+from pushpop.tasks import Vocabulary
+from pushpop.tasks.pairs_text import TextForm
 from pushpop.training.checkpoint import Checkpoint, file_of, load, load_latest, steps_in
 from pushpop.training.config import TrainConfig
 from pushpop.training.run import CONFIG, RunDirectory
@@ -17,11 +18,17 @@ from pushpop.training.run import CONFIG, RunDirectory
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model, the name of its task, and words that say which it is."""
+    """A model, the name of its task if it is known, and words that say which it is."""
 
     model: Transducer
-    task: str
+    task: str | None
     what: str
+
+    def known_task(self) -> str:
+        """The task; `InputError` if the model does not say."""
+        if self.task is None:
+            raise InputError(f"{self.what}: does not say what it was trained on; give --task")
+        return self.task
 
 
 def load_trained(
@@ -43,13 +50,12 @@ def load_trained(
     if is_run and (checkpoint or run.report() is None):
         config = run.config()
         step, found = find_checkpoint(run.checkpoints, checkpoint or "latest", warn)
-        return Trained(model_of(config, found), task or config.task, f"{path} after batch {step}")
+        model = model_of(config, found, *run.symbols())
+        return Trained(model, task or config.task, f"{path} after batch {step}")
     model = Transducer.from_pretrained(path)
     training = model.metadata.get("training")
     known = training.get("task") if isinstance(training, dict) else model.metadata.get("task")
-    task = task or known
-    if not isinstance(task, str):
-        raise InputError(f"{path}: does not say what it was trained on; give --task")
+    task = task or (known if isinstance(known, str) else None)
     return Trained(model, task, str(path))
 
 
@@ -76,10 +82,15 @@ def find_checkpoint(
     return best, load(file_of(folder, best))
 
 
-def model_of(config: TrainConfig, checkpoint: Checkpoint) -> Transducer:
+def model_of(
+    config: TrainConfig,
+    checkpoint: Checkpoint,
+    vocabulary: Vocabulary,
+    text: TextForm | None = None,
+) -> Transducer:
     """The model as it was at a checkpoint."""
     with torch.random.fork_rng(devices=[]):
-        model = Transducer(config.model, get_task(config.task).vocabulary)
+        model = Transducer(config.model, vocabulary, text=text)
     tensors = checkpoint.tensors.items()
     model.load_state_dict({k[6:]: t for k, t in tensors if k.startswith("model.")})
     return model

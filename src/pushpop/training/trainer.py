@@ -1,9 +1,9 @@
 """A model in training: batch after batch, and what a checkpoint of it holds.
 
-Batch n is a function of the seed, n and the lengths allowed (`draw_batch`), its noise one of the
-seed and n, and nothing else is random once the weights are drawn; so weights, optimiser and
-`Progress` are all that it takes to go on. Processes that train together have a trainer each, with
-the same state after every batch.
+Batch n is a function of the seed, n and the lengths allowed (`data.py`), its noise and its dropout
+one of the seed and n, and nothing else is random once the weights are drawn; so weights, optimiser
+and `Progress` are all that it takes to go on. Processes that train together have a trainer each,
+with the same state after every batch.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from torch import nn
 
 from pushpop.errors import InputError
 from pushpop.layers import MemoryRNN
-from pushpop.models import Transducer
-from pushpop.tasks import Batch, batch_rng, get_task
-from pushpop.tasks import batches as batches_of
+from pushpop.models import OUTPUT_SCALE, Transducer
+from pushpop.tasks import Batch, batch_rng
 from pushpop.training.checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
 from pushpop.training.config import CHANGEABLE, TrainConfig
+from pushpop.training.data import Data
 from pushpop.training.parallel import Group
 from pushpop.training.schedule import Progress
 
@@ -31,17 +31,17 @@ class Diverged(RuntimeError):
 class Trainer:
     """Model, optimiser, schedules and batches of a run, from its start or a checkpoint on."""
 
-    def __init__(self, config: TrainConfig, group: Group) -> None:
-        self.config, self.group = config, group
-        self.task = get_task(config.task)
+    def __init__(self, config: TrainConfig, group: Group, data: Data) -> None:
+        self.config, self.group, self.data = config, group, data
         self.device = choose_device(config, group)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            self.model = Transducer(config.model, self.task.vocabulary).to(self.device)
+            self.model = Transducer(config.model, data.vocabulary, text=data.text).to(self.device)
         with torch.no_grad():
             self.model.input_table.weight *= config.input_scale
+            self.model.output_table.weight *= config.output_scale / OUTPUT_SCALE
         self.optimiser = make_optimiser(config, self.model)
-        self.progress = Progress.start(config)
+        self.progress = Progress.start(config, data.epoch)
         self.batches = self._batches()
 
     def step(self) -> float:
@@ -52,17 +52,22 @@ class Trainer:
         config, progress = self.config, self.progress
         lengths = progress.lengths(config)
         batch = self.group.share_of(next(self.batches))
+        for group in self.optimiser.param_groups:
+            group["lr"] = progress.next_rate(config)
         self.optimiser.zero_grad()
         if batch is None:
-            nll, symbols = torch.zeros(()), 0
+            objective = nll = torch.zeros(())
+            symbols = 0
         else:
             with self._noise():
-                nll, symbols = self.model.likelihood(batch.to(self.device))
+                objective, (nll, symbols) = self.model.objective(
+                    batch.to(self.device), config.label_smoothing
+                )
         value, symbols = self.group.add(float(nll.detach()), symbols)
         if not isfinite(value):
             raise Diverged(f"batch {progress.step + 1}: the loss is {value}")
         if batch is not None:
-            (nll / symbols).backward()  # type: ignore[no-untyped-call]
+            (objective / symbols).backward()  # type: ignore[no-untyped-call]
         self.group.add_gradients(self.model)
         culprit = not_finite(self.model)
         if culprit is not None:
@@ -71,8 +76,6 @@ class Trainer:
             nn.utils.clip_grad_value_(self.model.parameters(), config.clip)
         self.optimiser.step()
         progress.after_batch(config, value, symbols)
-        for group in self.optimiser.param_groups:
-            group["lr"] = progress.rate
         if progress.lengths(config) != lengths:
             self.batches = self._batches()
         return value / symbols
@@ -100,9 +103,9 @@ class Trainer:
 
     @contextmanager
     def _noise(self) -> Iterator[None]:
-        """Noise on the gates, once it is time: a function of seed, batch and process."""
+        """Dropout, and noise on the gates once it is time: functions of seed, batch and process."""
         amount = self.config.gate_noise if self.progress.steady else 0.0
-        if not amount:
+        if not amount and not self.config.dropout:
             yield
             return
         layers = [part for part in self.model.modules() if isinstance(part, MemoryRNN)]
@@ -119,14 +122,7 @@ class Trainer:
 
     def _batches(self) -> Iterator[Batch]:
         """The batches from the next one on, with the lengths that it is time for."""
-        return batches_of(
-            self.task,
-            seed=self.config.seed,
-            stream="train",
-            batch_size=self.config.batch_size,
-            lengths=self.progress.lengths(self.config),
-            start=self.progress.step,
-        )
+        return self.data.batches(self.progress.lengths(self.config), self.progress.step)
 
 
 def choose_device(config: TrainConfig, group: Group) -> torch.device:

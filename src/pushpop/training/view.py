@@ -35,7 +35,7 @@ class Plain(View):
     def begin(self, config: TrainConfig, progress: Progress) -> None:
         """Say what is trained, and from where."""
         self.speed = Speed(config)
-        self._say(f"{describe(config)}, {config.steps} batches")
+        self._say(f"{describe(config)}, {length_of(config, progress)}")
         if progress.step:
             self._say(f"resumed after batch {progress.step}")
 
@@ -86,7 +86,7 @@ class Speed:
         if self.steps < 1:
             return "starting"
         rate = self.steps / max(time.monotonic() - self.began, 1e-9)
-        left = (self.config.steps - progress.step) / rate
+        left = (progress.last_step(self.config) - progress.step) / rate
         if self.config.minutes:
             left = min(left, max(0.0, 60 * self.config.minutes - progress.seconds))
         minutes, seconds = divmod(round(left), 60)
@@ -103,7 +103,22 @@ def describe(config: TrainConfig) -> str:
         body = (
             f"{config.memory}-{config.cell}, hidden {config.hidden}, memory {config.memory_width}"
         )
+    for what, more in (
+        (f"{config.layers} layers", config.memory != "none" and config.layers > 1),
+        (f"{config.heads} heads", config.heads > 1),
+        (f"{config.encoder} encoder", config.encoder != "none"),
+        ("attention", config.attention),
+    ):
+        body += f", {what}" if more else ""
     return f"{config.task}: {body}, seed {config.seed}"
+
+
+def length_of(config: TrainConfig, progress: Progress) -> str:
+    """How long a run takes at most, in words."""
+    if not progress.epoch or not config.epochs:
+        return f"{config.steps} batches"
+    patience = f" or until {config.patience} bring nothing" if config.patience else ""
+    return f"{config.epochs} epochs of {progress.epoch} batches{patience}"
 
 
 def line_of(record: dict[str, Any]) -> str:
@@ -111,13 +126,16 @@ def line_of(record: dict[str, Any]) -> str:
     parts = [f"batch {record['step']}"]
     if "perplexity" in record:
         parts.append(f"perplexity {record['perplexity']:.3f}")
-    if "test" in record:
+    if "test" in record or "valid" in record:
         parts.append(accuracies(record))
     return "  ".join(parts)
 
 
 def accuracies(record: dict[str, Any]) -> str:
-    """Coarse and fine accuracy at training and at test lengths."""
+    """Coarse and fine accuracy at training and at test lengths, or accuracy in validation."""
+    if "valid" in record:
+        valid = record["valid"]
+        return f"valid accuracy {valid['accuracy']:.3f}, perplexity {valid['perplexity']:.3f}"
     return "  ".join(
         f"{name} {record[name]['coarse']:.3f}/{record[name]['fine']:.3f}"
         for name in ("train", "test")

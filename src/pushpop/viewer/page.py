@@ -13,7 +13,17 @@ from typing import Any
 from pushpop.viewer.colours import hues
 from pushpop.viewer.trace import Trace
 
-SCRIPTS = ("memory", "picture", "panel", "player", "playground", "app")
+SCRIPTS = (
+    "words",
+    "memory",
+    "colours",
+    "view",
+    "picture",
+    "panel",
+    "player",
+    "playground",
+    "app",
+)
 LEAD = "what the memory did, step by step"
 DIGITS = 6  # of the numbers on a page; a trace as JSON has all of them
 

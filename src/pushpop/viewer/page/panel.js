@@ -3,22 +3,6 @@
 const NEAR = 6; // cells listed at either end of a deep memory
 const ROWS = 2000; // of the table of numbers
 
-function make(tag, options = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(options)) {
-    if (name === "text") element.textContent = value;
-    else if (name === "class") element.className = value;
-    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value);
-  }
-  element.append(...children);
-  return element;
-}
-
-const decimals = (x, places = 2) => x.toFixed(places);
-const percent = (p) => (p >= 0.9995 ? "100 %" : p < 0.0005 ? "0 %" : `${(100 * p).toFixed(1)} %`);
-const plural = (n, one, many) => `${n} ${n === 1 ? one : many}`;
-
 class Panel {
   constructor(trace, { onstep, heading = "h2" } = {}) {
     this.onstep = onstep || (() => {});
@@ -189,7 +173,7 @@ class Panel {
       const left = this.step * column;
       const scroll = this.scroller.scrollLeft;
       if (left < scroll) this.scroller.scrollLeft = Math.max(0, left - width / 3);
-      else if (left + column > scroll + width - gutter - 8) {
+      else if (left + 3 * column > scroll + width - gutter - 8) { // shows what comes next
         this.scroller.scrollLeft = left - width / 2;
       }
     }
@@ -372,22 +356,4 @@ class Panel {
     const wrote = step.output ? `, writes ${step.output.symbol}` : "";
     return `step ${this.step + 1}, reads ${step.symbol}${wrote}`;
   }
-}
-
-// "read at steps 3 to 5 and 9, most at step 4 (0.90)", with runs of steps joined.
-function readsText(reads) {
-  const weighty = reads.filter(([, , weight]) => weight >= 0.005);
-  if (!weighty.length) return "never read";
-  const steps = [...new Set(weighty.map(([t]) => t + 1))];
-  const runs = [];
-  for (const step of steps) {
-    const run = runs[runs.length - 1];
-    if (run && run[1] === step - 1) run[1] = step;
-    else runs.push([step, step]);
-  }
-  const names = runs.map(([a, b]) => (a === b ? `${a}` : b === a + 1 ? `${a}, ${b}` : `${a}–${b}`));
-  const shown = names.length > 4 ? `${names.slice(0, 4).join(", ")} …` : names.join(", ");
-  const most = weighty.reduce((best, one) => (one[2] > best[2] ? one : best));
-  return `read at step${steps.length > 1 ? "s" : ""} ${shown}; ` +
-    `most at ${most[0] + 1} (${decimals(most[2])})`;
 }

@@ -1,81 +1,6 @@
 // The interval picture on a canvas: symbols along the top, bands below, gates at the foot.
 
-const FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const SPACIOUS = 84; // pixels of a column that has room for numbers
-
-// Colours as the style sheet has them, so that light and dark are chosen in one place.
-function readTheme(element) {
-  const style = getComputedStyle(element);
-  const get = (name) => style.getPropertyValue(name).trim();
-  return {
-    dark: get("--scheme") === "dark", ink: get("--ink"), soft: get("--soft"), line: get("--line"),
-    paper: get("--paper"), push: get("--push"), pop: get("--pop"), wrong: get("--wrong"),
-    focus: get("--focus"),
-  };
-}
-
-// A symbol's colour: bright inside a read's window, pale outside; grey for what is no symbol.
-function colourOf(hue, bright, dark) {
-  const chroma = hue === null ? 0.005 : bright ? 0.14 : dark ? 0.06 : 0.05;
-  const light = bright ? (dark ? 0.74 : 0.8) : dark ? 0.37 : 0.925;
-  return `oklch(${light} ${chroma} ${hue ?? 0})`;
-}
-
-// Sizes that follow from the width, the number of steps and the zoom.
-function measure(trace, layout, width, zoom, context) {
-  const gutter = trace.memory === "deque" ? 52 : 40;
-  const steps = trace.steps.length;
-  const room = width - gutter - 8;
-  const fit = room / steps;
-  const readable = fit >= 15 || steps > 120;
-  const widest = widestColumn(steps);
-  const column = Math.min(widest, Math.max(zoom || (readable ? fit : 22), Math.min(fit, widest)));
-  context.font = `12px ${FONT}`;
-  const shown = trace.steps.flatMap((s) => [s.symbol, s.output ? s.output.symbol : ""]);
-  const longest = Math.max(...shown.map((symbol) => context.measureText(symbol).width), 8);
-  const text = column >= 14;
-  const turned = text && longest + 6 > column;
-  const token = !text ? 12 : turned ? Math.min(longest, 92) + 12 : 22;
-  const hasOutput = trace.steps.some((step) => step.output);
-  const rows = { input: { top: 6, height: token } };
-  let y = 6 + token + 4;
-  if (hasOutput) {
-    rows.output = { top: y, height: token };
-    rows.chance = { top: y + token + 3, height: 16 };
-    y += token + 3 + 16;
-  }
-  const range = layout.high - layout.low;
-  const tallest = width < 600 ? 300 : 400;
-  const unit = Math.min(widest * 0.85, tallest / Math.max(range, 1));
-  const hasMemory = trace.memory !== "none";
-  rows.memory = { top: y + 12, height: hasMemory ? range * unit : 0 };
-  y = rows.memory.top + rows.memory.height + (hasMemory ? 14 : 0);
-  rows.gates = gateRows(trace.memory).map((row) => {
-    const placed = { ...row, top: y, height: 46 };
-    y += 52;
-    return placed;
-  });
-  return {
-    gutter, column, fit, text, turned, rows, unit, width, height: y + 2, steps,
-    total: gutter + column * steps + 8, x: 0,
-  };
-}
-
-// Few steps may be drawn large.
-function widestColumn(steps) {
-  return Math.max(52, Math.min(130, 1000 / steps));
-}
-
-// What is drawn in the rows of gates: indices into a step's push and pop.
-function gateRows(memory) {
-  if (memory === "none") return [];
-  if (memory !== "deque") return [{ name: "", end: 0 }];
-  return [{ name: "top", end: 0 }, { name: "bottom", end: 1 }];
-}
-
-const yOf = (view, layout, position) =>
-  view.rows.memory.top + (layout.high - position) * view.unit;
-const xOf = (view, t) => view.gutter + t * view.column - view.x;
 
 function drawPicture(context, trace, layout, view, theme) {
   context.clearRect(0, 0, view.width, view.height);
@@ -102,7 +27,7 @@ function drawBands(context, trace, layout, view, theme, first, last) {
   for (const span of layout.spans) {
     if (span.until <= first || span.from >= last) continue;
     const x = xOf(view, span.from);
-    const width = (span.until - span.from) * view.column;
+    const width = widthOf(view, span.from, span.until);
     const y = yOf(view, layout, span.hi);
     const height = (span.hi - span.lo) * view.unit;
     context.fillStyle = colourOf(hueFor(trace, span.cell), false, theme.dark);
@@ -123,7 +48,8 @@ function drawWindows(context, trace, layout, view, theme, first, last) {
         const y = yOf(view, layout, part.hi);
         const height = (part.hi - part.lo) * view.unit;
         context.fillStyle = colourOf(hueFor(trace, part.cell), true, theme.dark);
-        context.fillRect(x, y + gap, view.column + 0.3, Math.max(height - gap, 0.5));
+        context.fillRect(x, y + gap, widthOf(view, t, t + 1) + 2 * gap / 3,
+          Math.max(height - gap, 0.5));
       }
     }
   }
@@ -209,7 +135,7 @@ function drawSymbols(context, trace, view, theme, first, last) {
       context.fillStyle = output.right === false ? theme.wrong : theme.soft;
       const inset = view.column > 6 ? view.column * 0.2 : 0;
       context.fillRect(xOf(view, t) + inset, row.top + row.height - height,
-        Math.max(view.column - 2 * inset, 1), height);
+        widthOf(view, t, t + 1) - 2 * inset, height);
     }
   }
 }
@@ -220,15 +146,20 @@ function drawSymbol(context, symbol, hue, t, row, view, theme, right) {
   const wrong = right === false;
   context.fillStyle = wrong ? theme.paper
     : hue === null ? theme.line : colourOf(hue, true, theme.dark);
+  const width = widthOf(view, t, t + 1) - 2 * inset;
+  if (view.column <= 10) {
+    context.fillRect(x + inset, row.top, width, row.height);
+    context.fillStyle = theme.wrong;
+    if (wrong) context.fillRect(x + inset, row.top + row.height / 3, width, row.height / 3);
+    return;
+  }
   context.beginPath();
-  context.roundRect(x + inset, row.top, Math.max(view.column - 2 * inset, 1), row.height,
-    view.column > 10 ? 4 : 0);
+  context.roundRect(x + inset, row.top, width, row.height, 4);
   context.fill();
   if (wrong) {
-    context.strokeStyle = context.fillStyle = theme.wrong;
+    context.strokeStyle = theme.wrong;
     context.lineWidth = 1.5;
-    if (view.column > 10) context.stroke();
-    else context.fillRect(x, row.top + row.height / 3, Math.max(view.column, 1), row.height / 3);
+    context.stroke();
   }
   if (!view.text) return;
   context.fillStyle = wrong ? theme.wrong : hue === null ? theme.ink : "#14151a";
@@ -257,7 +188,7 @@ function drawGates(context, trace, view, theme, first, last) {
     for (let t = first; t < last; t += 1) {
       const step = trace.steps[t];
       const x = xOf(view, t) + inset;
-      const width = Math.max(view.column - 2 * inset, 1);
+      const width = widthOf(view, t, t + 1) - 2 * inset;
       context.fillStyle = theme.push;
       context.fillRect(x, middle - 1 - step.push[row.end] * half, width, step.push[row.end] * half);
       context.fillStyle = theme.pop;
@@ -330,27 +261,4 @@ function drawCursor(context, trace, layout, view, theme, t, chosen) {
       Math.max((window.hi - window.lo) * view.unit, 1));
   }
   context.restore();
-}
-
-// The cell under a point of the canvas, or null, and the step there.
-function cellAt(trace, layout, view, px, py) {
-  const t = Math.floor((px - view.gutter + view.x) / view.column);
-  if (px < view.gutter || t < 0 || t >= view.steps) return { t: null, cell: null };
-  const position = layout.high - (py - view.rows.memory.top) / view.unit;
-  for (let i = layout.spans.length - 1; i >= 0; i -= 1) {
-    const span = layout.spans[i];
-    if (span.from <= t && t < span.until && span.lo <= position && position <= span.hi) {
-      return { t, cell: span.cell };
-    }
-  }
-  return { t, cell: null };
-}
-
-function hueFor(trace, cell) {
-  const { symbol, part } = trace.cells[cell];
-  return part === "start" || part === "separator" ? null : hueOfSymbol(trace, symbol);
-}
-
-function hueOfSymbol(trace, symbol) {
-  return Object.hasOwn(trace.hues, symbol) ? trace.hues[symbol] : null;
 }

@@ -1,0 +1,97 @@
+"""Run an exported model without torch: numpy and onnxruntime, one step at a time.
+
+pushpop export MODEL --onnx step.onnx
+python examples/onnx_decoding.py step.onnx "a1 a2 a3"
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+
+class Decoder:
+    """A model's step, its vocabulary, and the graph that reads a source if there is one."""
+
+    def __init__(self, path: str | Path) -> None:
+        path = Path(path)
+        self.step = _session(path)
+        self.inputs = [each.name for each in self.step.get_inputs()]
+        self.outputs = [each.name for each in self.step.get_outputs()]
+        self.about = json.loads(self.step.get_modelmeta().custom_metadata_map["pushpop"])
+        beside = path.with_name(f"{path.stem}-source{path.suffix}")
+        self.source = _session(beside) if "vector" in self.inputs else None
+        self.dtype = {"tensor(float)": np.float32, "tensor(double)": np.float64}[
+            self.step.get_outputs()[0].type
+        ]
+
+    def decode(self, source: list[str], most: int = 1000) -> list[str]:
+        """The likeliest symbol at every step, until EOS."""
+        about, target = self.about, self.about["vocabulary"]["target"]
+        numbers = {symbol: k for k, symbol in enumerate(about["vocabulary"]["source"])}
+        unknown = numbers.get(about["vocabulary"].get("unknown"))
+        read = [numbers.get(symbol, unknown) for symbol in source]
+        ids = [about["SOS"], *(k + about["source_input_start"] for k in read), about["SEP"]]
+        feed: dict[str, Any] = {
+            name: np.array(start["values"], self.dtype).reshape(start["shape"])
+            for name, start in about["state"].items()
+        }
+        vectors = self._read(ids, feed)
+        keys = []
+        for k, symbol in enumerate(ids):
+            if vectors is not None:
+                symbol, feed["vector"] = -1, vectors[k]
+            found = self._step(symbol, feed)
+            keys.append(found.get("key"))
+        if "key" in self.outputs:  # attention over the steps' own outputs, now that all are there
+            feed["keys"] = np.stack(keys)
+            found["logits"] = self._last_again(ids[-1], feed)
+        written: list[str] = []
+        while len(written) < most:
+            best = int(found["logits"][0].argmax())
+            if best == about["EOS"]:
+                break
+            written.append(target[best - about["target_output_start"]])
+            fed = best - about["target_output_start"] + about["target_input_start"]
+            found = self._step(fed, feed)
+        return written
+
+    def _read(self, ids: list[int], feed: dict[str, Any]) -> Any:
+        """Vectors to feed in place of the symbols of a source; sets `keys` for attention."""
+        vectors = None
+        if self.source is not None:
+            vectors, keys = self.source.run(None, {"source": np.array(ids)[:, None]})
+            if "keys" in self.inputs:
+                feed["keys"] = keys
+        elif "keys" in self.inputs:
+            width = next(i.shape[2] for i in self.step.get_inputs() if i.name == "keys")
+            feed["keys"] = np.zeros((1, 1, width), self.dtype)
+        if "vector" in self.inputs:
+            assert vectors is not None
+            feed["vector"] = vectors[0]
+        return vectors
+
+    def _step(self, symbol: int, feed: dict[str, Any]) -> dict[str, Any]:
+        """One step; the state in `feed` becomes the one after it."""
+        self.before = {name: feed[name] for name in self.about["state"]}
+        found = self.step.run(None, {**feed, "symbol": np.array([symbol])})
+        named = dict(zip(self.outputs, found, strict=True))
+        for name in self.about["state"]:
+            feed[name] = named[f"{name}_after"]
+        return named
+
+    def _last_again(self, symbol: int, feed: dict[str, Any]) -> Any:
+        """The last step's logits, with the keys that were not there yet."""
+        again = {**feed, **self.before, "symbol": np.array([symbol])}
+        return self.step.run(["logits"], again)[0]
+
+
+def _session(path: Path) -> Any:
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+if __name__ == "__main__":
+    print(*Decoder(sys.argv[1]).decode(sys.argv[2].split()))

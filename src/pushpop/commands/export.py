@@ -1,0 +1,34 @@
+"""`pushpop export`."""
+
+import sys
+from pathlib import Path
+
+from pushpop.errors import InputError
+
+
+def export(model: str, onnx: str = "") -> None:
+    """Write a model's step as an ONNX graph, to be run without torch.
+
+    Args:
+        model: a run directory, a saved model, or the name of a model that comes with pushpop
+        onnx: the file to write, as in step.onnx; a model with an encoder has a second one beside it
+    """
+    from pushpop.models.shipped import find_model
+
+    if not onnx:
+        raise InputError("no file given: expected --onnx FILE, as in --onnx step.onnx")
+    folder = Path(onnx).parent
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder to write {Path(onnx).name} into")
+    found = find_model(model)
+
+    import logging
+
+    # The exporter warns of packages that it does not need here.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    from pushpop.models.export import export_onnx
+    from pushpop.training.trained import load_trained
+
+    warn = lambda text: print("pushpop:", text, file=sys.stderr)  # noqa: E731
+    for path in export_onnx(load_trained(found, None, warn).model, onnx):
+        print(path)

@@ -1,0 +1,243 @@
+"""One step of a transducer as an ONNX graph, with everything it carries as tensors in and out.
+
+A memory is what it is in the paper: values [B, N, D] and strengths [B, N], of which every step adds
+one row (two for a deque); N is free, and so is B. A host feeds SOS, the source and SEP, takes the
+likeliest symbol of the logits, feeds it back, and so on until EOS (`examples/onnx_decoding.py`).
+
+A model that reads the whole source first (an encoder) has a second graph for that. Its vectors are
+fed to the step in place of symbols. Attention looks at `keys` [S, B, K]: what the second graph
+gives, or the steps' own outputs `key` of the reading, one below the other.
+"""
+
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pushpop.errors import InputError
+from pushpop.files import write_file
+from pushpop.layers import MemoryRNN
+from pushpop.memory import reference
+from pushpop.models.body import LSTMBody, MemoryBody
+from pushpop.models.source import SourceReader
+from pushpop.models.transducer import Transducer
+
+BY_HEAD = ("h", "c", "read", "values", "strengths")
+
+
+class Step(nn.Module):
+    """A transducer's step in plain operations: (symbol, [vector], [keys], state) -> (logits, [key],
+    state)."""
+
+    def __init__(self, model: Transducer) -> None:
+        super().__init__()
+        self.model, source = model, model.source
+        self.encodes = source is not None and source.encoder is not None
+        self.attends = source is not None and source.attention is not None
+        body = model.body
+        self.heads: list[MemoryRNN] = []
+        if isinstance(body, MemoryBody):
+            self.heads = [head for layer in body.layers for head in layer]  # type: ignore[attr-defined]
+        elif isinstance(body, MemoryRNN):
+            self.heads = [body]
+
+    def state_names(self) -> list[str]:
+        """The tensors that are carried on, in order."""
+        if not self.heads:
+            return ["h", "c"]
+        names = []
+        for number, head in enumerate(self.heads):
+            mine = [name for name in BY_HEAD if head.has_c or name != "c"]
+            names += [f"{name}{number}" if len(self.heads) > 1 else name for name in mine]
+        return names
+
+    def start(self, batch: int) -> list[Tensor]:
+        """The state before the first step: a memory without cells."""
+        body = self.model.body
+        if isinstance(body, LSTMBody):
+            return [s[:, None].repeat(1, batch, 1) for s in (body.lstm.h0, body.lstm.c0)]
+        state: list[Tensor] = []
+        for head in self.heads:
+            first, width = head.initial_state(batch), head.memory.width
+            state += [*(part.clone() for part in first.parts), first.read.flatten(1)]
+            state += [first.read.new_zeros(batch, 0, width), first.read.new_zeros(batch, 0)]
+        return state
+
+    def forward(self, symbol: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+        """symbol [B] int64; where there is an encoder, -1 takes `vector` [B, E] instead."""
+        given, model = list(rest), self.model
+        x = model.input_table(symbol.clamp(min=0))
+        if self.encodes:
+            x = torch.where((symbol < 0)[:, None], given.pop(0), x)
+        keys = given.pop(0) if self.attends else None
+        o, after = self._body(x, given)
+        extra = []
+        if keys is not None:
+            source = model.source
+            assert source is not None
+            assert source.attention is not None
+            if not self.encodes:
+                extra = [o]
+            present = torch.ones_like(keys[..., 0], dtype=torch.bool)
+            o = source.attention(o[None], keys, present)[0]
+        return (model.logits(o), *extra, *after)
+
+    def _body(self, x: Tensor, state: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        body = self.model.body
+        if isinstance(body, LSTMBody):
+            o, after = body.step(x, (state[0], state[1]))
+            return o, list(after)
+        if isinstance(body, MemoryRNN):
+            return _head(body, x, state)
+        out: Tensor | None = None
+        carried: list[Tensor] = []
+        for first in range(0, len(self.heads), body.heads):
+            seen = x if out is None else torch.cat([x, out], dim=-1)
+            found = [_head(head, seen, state) for head in self.heads[first : first + body.heads]]
+            out = torch.cat([output for output, _ in found], dim=-1)
+            carried += [tensor for _, tensors in found for tensor in tensors]
+        assert out is not None
+        return torch.tanh(body.output(out)), carried
+
+
+def _head(head: MemoryRNN, x: Tensor, state: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """One step by the paper's equations; takes its tensors off the front of `state`."""
+    parts = [state.pop(0) for _ in range(1 + head.has_c)]
+    read, V, s = (state.pop(0) for _ in range(3))
+    controller = head.cell(torch.cat([x, read], dim=-1), tuple(parts) if head.has_c else parts[0])
+    h = controller[0] if head.has_c else controller
+    d, u = torch.sigmoid(head.gates(h)).chunk(2, dim=-1)  # [B, ends]
+    v = torch.tanh(head.value(h)).reshape(x.shape[0], head.ends, head.memory.width)
+    V, s, reads = reference.STEPS[head.memory.kind](V, s, v, d, u)
+    carried = [*(controller if head.has_c else [h]), reads.flatten(1), V, s]
+    return torch.tanh(head.output(h)), carried
+
+
+class Reading(nn.Module):
+    """What an encoder makes of a whole source: ids [S, B] -> vectors [S, B, E], keys [S, B, K]."""
+
+    def __init__(self, model: Transducer, source: SourceReader) -> None:
+        super().__init__()
+        assert source.encoder is not None
+        self.table, self.encoder = model.input_table, source.encoder
+
+    def forward(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows of one length: there is no padding."""
+        x = self.table(source)
+        keys, _ = self.encoder.lstm(x)
+        return x + self.encoder.output(keys), keys
+
+
+def export_onnx(model: Transducer, path: str | Path) -> list[Path]:
+    """Write the step, and beside it NAME-source.onnx if the model has an encoder; what was written.
+
+    Everything that a host needs besides is in the step's metadata, as JSON under `pushpop`.
+    """
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            f"export needs the package {error.name}: install pushpop with its extra onnx, as in "
+            "pip install 'pushpop[onnx]'"
+        ) from None
+    path = Path(path)
+    training = model.training
+    model.eval()
+    try:
+        written = {path: _step_graph(model)}
+        if model.source is not None and model.source.encoder is not None:
+            name = path.with_name(f"{path.stem}-source{path.suffix}")
+            written[name] = _graph(
+                Reading(model, model.source),
+                (torch.zeros(5, 2, dtype=torch.int64),),
+                ["source"],
+                ["vectors", "keys"],
+                [{0: "S", 1: "B"}],
+            )
+    finally:
+        model.train(training)
+    for name, graph in written.items():
+        try:
+            write_file(name, graph.SerializeToString())
+        except OSError as error:
+            raise InputError(f"{name}: cannot be written: {error.strerror or error}") from None
+    return list(written)
+
+
+def _step_graph(model: Transducer) -> Any:
+    step = Step(model)
+    names, dtype = step.state_names(), model.output_table.weight.dtype
+    B, S = 2, 4
+    inputs: dict[str, tuple[Tensor, dict[int, str]]] = {
+        "symbol": (torch.zeros(B, dtype=torch.int64), {0: "B"})
+    }
+    if step.encodes:
+        width = model.config.embedding
+        inputs["vector"] = torch.zeros(B, width, dtype=dtype), {0: "B"}
+    if step.attends:
+        assert model.source is not None
+        assert model.source.attention is not None
+        width = model.source.attention.query.out_features
+        inputs["keys"] = torch.zeros(S, B, width, dtype=dtype), {0: "S", 1: "B"}
+    for name, tensor in zip(names, step.start(B), strict=True):
+        if name.startswith(("values", "strengths")):  # some cells: 0 would not be taken for free
+            shape = (B, 3, *tensor.shape[2:])
+            inputs[name] = torch.zeros(shape, dtype=dtype), {0: "B", 1: f"N_{name[-1:]}"}
+        else:
+            inputs[name] = tensor.detach(), {1 if tensor.dim() == 3 else 0: "B"}
+    keys_out = ["key"] if step.attends and not step.encodes else []
+    outputs = ["logits", *keys_out, *(f"{name}_after" for name in names)]
+    graph = _graph(
+        step,
+        tuple(tensor for tensor, _ in inputs.values()),
+        list(inputs),
+        outputs,
+        [axes for _, axes in inputs.values()],
+    )
+    about = {
+        "vocabulary": model.vocabulary.to_dict(),
+        "text": None if model.text is None else model.text.to_dict(),
+        "SOS": model.vocabulary.SOS,
+        "SEP": model.vocabulary.SEP,
+        "EOS": model.vocabulary.EOS,
+        "source_input_start": model.vocabulary.source_input_start,
+        "target_input_start": model.vocabulary.target_input_start,
+        "target_output_start": model.vocabulary.target_output_start,
+        "state": {
+            name: {"shape": list(tensor.shape), "values": tensor.flatten().tolist()}
+            for name, tensor in zip(names, step.start(1), strict=True)
+        },
+    }
+    entry = graph.metadata_props.add()
+    entry.key, entry.value = "pushpop", json.dumps(about, ensure_ascii=False)
+    return graph
+
+
+def _graph(
+    module: nn.Module,
+    inputs: tuple[Tensor, ...],
+    names: Sequence[str],
+    outputs: Sequence[str],
+    axes: Sequence[dict[int, str]],
+) -> Any:
+    dims = {name: torch.export.Dim(name) for each in axes for name in each.values()}
+    free = tuple({axis: dims[name] for axis, name in each.items()} for each in axes)
+    shapes = (free[0], free[1:]) if isinstance(module, Step) else free
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # of the exporter, about itself
+        program = torch.onnx.export(
+            module,
+            inputs,
+            input_names=list(names),
+            output_names=list(outputs),
+            dynamic_shapes=shapes,
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    return program.model_proto

@@ -1,0 +1,118 @@
+"""What a transducer can do with its source besides putting it into the memory as it comes.
+
+The source here is SOS, the source symbols and SEP. An encoder reads it whole, in both directions,
+before the body does; attention lets each output look back at what was made of it. Attention comes
+after the recurrence (as in Luong et al., 2015: "general" scores), so that the body still runs over
+a whole sequence at once.
+"""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from pushpop.models.body import Body, BodyState, Lengths, SourceState
+from pushpop.models.config import TransducerConfig
+
+
+class Encoder(nn.Module):
+    """An LSTM in both directions, half of `hidden` each, and a projection to what the body reads.
+
+    The body reads the symbol's embedding plus the projection, so that a body that can do without
+    the context is not kept from it.
+    """
+
+    def __init__(self, embedding: int, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(embedding, (hidden + 1) // 2, bidirectional=True)
+        self.width, self.dropout = 2 * self.lstm.hidden_size, dropout
+        self.output = nn.Linear(self.width, embedding)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """x [S, B, E], lengths [B] -> what the body reads [S, B, E], and the states [S, B, K]."""
+        packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], total_length=x.shape[0])
+        states = nn.functional.dropout(states, self.dropout, self.training)
+        return x + self.output(states), states
+
+
+class Attention(nn.Module):
+    """o -> tanh(W [o, context]), the context a mean of the keys weighted by softmax(o W k)."""
+
+    def __init__(self, embedding: int, keys: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(embedding, keys, bias=False)
+        self.output = nn.Linear(embedding + keys, embedding)
+
+    def forward(self, o: Tensor, keys: Tensor, present: Tensor) -> Tensor:
+        """o [T, B, E], keys [S, B, K], present [S, B] -> [T, B, E]."""
+        context = torch.einsum("bts,sbk->tbk", self.weights(o, keys, present), keys)
+        return torch.tanh(self.output(torch.cat([o, context], dim=-1)))
+
+    def weights(self, o: Tensor, keys: Tensor, present: Tensor) -> Tensor:
+        """How much each output looks at each source position: [B, T, S], rows that sum to 1."""
+        scores = torch.einsum("tbk,sbk->bts", self.query(o), keys)
+        return scores.masked_fill(~present.T[:, None], -torch.inf).softmax(dim=-1)
+
+
+class SourceReader(nn.Module):
+    """The encoder, the attention, or both, around a body."""
+
+    def __init__(self, config: TransducerConfig) -> None:
+        super().__init__()
+        encodes = config.encoder == "bidirectional"
+        self.encoder = Encoder(config.embedding, config.hidden, config.dropout) if encodes else None
+        width = self.encoder.width if self.encoder is not None else config.embedding
+        self.attention = Attention(config.embedding, width) if config.attention else None
+
+    def run(
+        self, body: Body, x: Tensor, at_sep: Tensor, lengths: Lengths, state: SourceState | None
+    ) -> tuple[Tensor, SourceState]:
+        """x [T, B, E] -> o [T, B, E] and the state.
+
+        Without a state, the source begins at the first step and ends where `at_sep` [T, B] says.
+        """
+        if state is None:
+            o, state = self._read(body, x, at_sep, lengths)
+        else:
+            o, after = body(x, cast(Any, state.body), lengths)
+            state = state._replace(body=after)
+        return self._attended(o, state), state
+
+    def weights(self, body: Body, x: Tensor, at_sep: Tensor) -> Tensor:
+        """How much the output of each step looks at each source position: [B, T, S]."""
+        assert self.attention is not None
+        o, state = self._read(body, x, at_sep, None)
+        return self.attention.weights(o, state.keys, state.present)
+
+    def _read(
+        self, body: Body, x: Tensor, at_sep: Tensor, lengths: Lengths
+    ) -> tuple[Tensor, SourceState]:
+        """The body's outputs from the first step on, not yet attended, and the state."""
+        if not bool(at_sep.any(dim=0).all()):
+            raise ValueError("the model reads the whole source at once; got rows without SEP")
+        ends = at_sep.int().argmax(dim=0) + 1  # [B]
+        S = int(ends.max())
+        steps = torch.arange(x.shape[0], device=x.device)
+        present = steps[:S, None] < ends
+        keys = x[:S]
+        if self.encoder is not None:
+            encoded, keys = self.encoder(x[:S], ends)
+            x = torch.cat([torch.where(present[..., None], encoded, x[:S]), x[S:]])
+        o, after = body(x, None, lengths)
+        if self.encoder is None:
+            keys = o[:S]
+        return o, SourceState(cast(BodyState, after), keys, present)
+
+    def step(self, body: Body, x: Tensor, state: SourceState | None) -> tuple[Tensor, SourceState]:
+        """x [B, E] -> o [B, E] and the state; the source has been read."""
+        if state is None:
+            raise ValueError("the model reads the whole source at once: call run first")
+        o, after = body.step(x, cast(Any, state.body))
+        return self._attended(o[None], state)[0], state._replace(body=after)
+
+    def _attended(self, o: Tensor, state: SourceState) -> Tensor:
+        if self.attention is None:
+            return o
+        return cast(Tensor, self.attention(o, state.keys, state.present))

@@ -1,0 +1,117 @@
+"""Pairs that are given, not drawn: their vocabulary, and batches of them, epoch after epoch.
+
+Batch n is a function of the seed and n: an epoch's order is drawn from (seed, epoch), and what is
+replaced by the unknown symbol from (seed, n). So a run can be taken up in the middle of an epoch.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from pushpop.errors import InputError
+from pushpop.tasks.base import Pairs, batch_rng
+from pushpop.tasks.batching import Batch, make_batch
+from pushpop.tasks.pairs_file import Pair
+from pushpop.tasks.pairs_text import UNKNOWN
+from pushpop.tasks.ragged import FloatArray, IntArray
+from pushpop.tasks.vocabulary import Vocabulary
+
+POOL = 16
+"""Batches whose pairs are sorted by length together: longer rows share a batch with longer ones."""
+REPLACED, REPLACED_RARE = 0.005, 0.2
+"""How often a symbol is read as unknown in training; and one that occurs in a single pair."""
+
+
+def vocabulary_of(pairs: Sequence[Pair]) -> Vocabulary:
+    """The symbols of either side in the order of their spelling, after the unknown symbol."""
+    sides = ({symbol for pair in pairs for symbol in pair[side]} for side in (0, 1))
+    source, target = ((UNKNOWN, *sorted(side - {UNKNOWN})) for side in sides)
+    return Vocabulary(source, target, UNKNOWN)
+
+
+def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary) -> Pairs:
+    """Symbols as numbers."""
+    encode_source, encode_target = vocabulary.encode_source, vocabulary.encode_target
+    return Pairs.of([(encode_source(s).tolist(), encode_target(t).tolist()) for s, t in pairs])
+
+
+def hold_out(pairs: Sequence[Pair], share: float, seed: int) -> tuple[list[Pair], list[Pair]]:
+    """Pairs to train on and, drawn by the seed, a share of them to validate on, at least one."""
+    if len(pairs) < 2:
+        raise InputError("1 pair: expected at least 2, one to train on and one to validate on")
+    count = min(len(pairs) - 1, max(1, round(share * len(pairs))))
+    order = np.argsort(batch_rng(seed, "hold out", 0).random(len(pairs)), kind="stable")
+    held = set(order[:count].tolist())
+    kept = [pair for row, pair in enumerate(pairs) if row not in held]
+    return kept, [pairs[row] for row in sorted(held)]
+
+
+class PairsData:
+    """Training pairs in batches, without end."""
+
+    def __init__(self, pairs: Sequence[Pair], vocabulary: Vocabulary, batch_size: int) -> None:
+        self.vocabulary, self.batch_size = vocabulary, batch_size
+        self.pairs = encode_pairs(pairs, vocabulary)
+        self._rows = list(self.pairs)
+        self._lengths = self.pairs.source_lengths + self.pairs.target_lengths
+        self._replaced = self._how_often_replaced(pairs)  # [source symbols]
+        numbers = {symbol: number for number, symbol in enumerate(vocabulary.target)}
+        twins = [numbers.get(symbol, -1) for symbol in vocabulary.source]
+        self._twins = np.array(twins)  # [source symbols], the target symbol spelt alike, or -1
+        self._order = lru_cache(maxsize=2)(self._draw_order)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """How many batches it takes to see every pair once; the last may be smaller."""
+        return -(-len(self.pairs) // self.batch_size)
+
+    def batch(self, seed: int, index: int) -> Batch:
+        """Batch `index` of all epochs."""
+        return make_batch(self.batch_pairs(seed, index), self.vocabulary)
+
+    def batch_pairs(self, seed: int, index: int) -> Pairs:
+        """The same as numbers."""
+        epoch, place = divmod(index, self.batches_per_epoch)
+        rows = self._order(seed, epoch)[place]
+        rng = batch_rng(seed, "unknown", index)
+        return Pairs.of([self._hide(rng, *self._rows[row]) for row in rows])
+
+    def _draw_order(self, seed: int, epoch: int) -> list[IntArray]:
+        """The rows of each batch: pairs at random, sorted by length within a pool of batches, and
+        the batches at random again."""
+        rng = batch_rng(seed, "epoch", epoch)
+        shuffled = np.argsort(rng.random(len(self.pairs)), kind="stable")
+        pool = POOL * self.batch_size
+        parts = []
+        for first in range(0, len(shuffled), pool):
+            rows = shuffled[first : first + pool]
+            parts.append(rows[np.argsort(self._lengths[rows], kind="stable")])
+        rows = np.concatenate(parts)
+        cut = [rows[i : i + self.batch_size] for i in range(0, len(rows), self.batch_size)]
+        return [cut[k] for k in np.argsort(rng.random(len(cut)), kind="stable")]
+
+    def _how_often_replaced(self, pairs: Sequence[Pair]) -> FloatArray:
+        seen = Counter(symbol for source, _ in pairs for symbol in set(source))
+        chances = [REPLACED_RARE if seen[s] <= 1 else REPLACED for s in self.vocabulary.source]
+        return np.array(chances)
+
+    def _hide(
+        self, rng: np.random.Generator, source: IntArray, target: IntArray
+    ) -> tuple[list[int], list[int]]:
+        """Read some source symbols as unknown, and with them target symbols spelt alike: what the
+        model then writes as unknown is copied from the source."""
+        chosen = rng.random(len(source)) < self._replaced[source]
+        if not chosen.any():
+            return source.tolist(), target.tolist()
+        hidden = source[chosen]
+        unknown = self.vocabulary.encode_source([UNKNOWN])[0]
+        source = np.where(np.isin(source, hidden), unknown, source)
+        twins = self._twins[hidden]
+        unknown = self.vocabulary.encode_target([UNKNOWN])[0]
+        target = np.where(np.isin(target, twins[twins >= 0]), unknown, target)
+        return source.tolist(), target.tolist()

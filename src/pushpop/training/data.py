@@ -1,0 +1,182 @@
+"""What a run trains on and is tested on: pairs drawn from a task, or given in a file."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from pushpop.errors import InputError
+from pushpop.evaluation import evaluate, score
+from pushpop.models import Transducer
+from pushpop.tasks import Batch, Lengths, Vocabulary, batch_rng, batches, get_task
+from pushpop.tasks.pairs import PairsData, encode_pairs, hold_out, vocabulary_of
+from pushpop.tasks.pairs_file import PairsFile, PairsOptions, is_pairs_file, read_pairs
+from pushpop.tasks.pairs_text import TextForm
+from pushpop.training.config import TrainConfig
+
+
+class Data(ABC):
+    """Batches to train on, by number, and tests."""
+
+    vocabulary: Vocabulary
+    text: TextForm | None = None
+    epoch = 0
+    """Batches in an epoch; 0: there are no epochs."""
+
+    @abstractmethod
+    def batches(self, lengths: Lengths, start: int) -> Iterator[Batch]:
+        """Batch `start` and all that follow, without end."""
+
+    @abstractmethod
+    def test(
+        self, model: Transducer, stream: str, index: int, between: Callable[[], None]
+    ) -> dict[str, Any]:
+        """What a model gets right, as plain values by name; `between` is called now and then."""
+
+    def test_is_due(self, step: int) -> bool:
+        """Whether it is time for a test after so many batches."""
+        return step % self.every == 0
+
+    def check_lengths(self, lengths: Lengths) -> None:  # noqa: B027  given pairs have theirs
+        """Refuse lengths of which there is nothing."""
+
+    def messages(self) -> list[str]:
+        """What the user should know about the data."""
+        return []
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What tells whether it is still the same data; plain values."""
+        return {}
+
+    @property
+    @abstractmethod
+    def every(self) -> int:
+        """Batches from one test to the next."""
+
+
+class DrawnData(Data):
+    """Pairs drawn from a task, always new ones."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self.config, self.task = config, get_task(config.task)
+        self.vocabulary = self.task.vocabulary
+
+    @property
+    def every(self) -> int:
+        """As the options say."""
+        return self.config.evaluate_every
+
+    def batches(self, lengths: Lengths, start: int) -> Iterator[Batch]:
+        """Batches of the training stream."""
+        seed, size = self.config.seed, self.config.batch_size
+        return batches(
+            self.task, seed=seed, stream="train", batch_size=size, lengths=lengths, start=start
+        )
+
+    def test(
+        self, model: Transducer, stream: str, index: int, between: Callable[[], None]
+    ) -> dict[str, Any]:
+        """Accuracy at the training and at the test lengths, on draws of their own."""
+        ranges = {"train": self.config.training_range, "test": self.config.testing_range}
+        return {
+            name: evaluate(
+                model,
+                self.task,
+                lengths,
+                self.config.evaluate_sequences,
+                seed=self.config.seed,
+                stream=f"{stream}-{name}",
+                index=index,
+                between=between,
+            )
+            for name, lengths in ranges.items()
+        }
+
+    def check_lengths(self, lengths: Lengths) -> None:
+        """Draw a pair."""
+        self.task.sample(batch_rng(self.config.seed, "check", 0), 1, lengths)
+
+
+class GivenData(Data):
+    """The pairs of a file, and pairs to validate on: of another file, or held out."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self.config = config
+        options = PairsOptions(
+            "" if config.columns == "guess" else config.columns,
+            "" if config.source_symbols == "guess" else config.source_symbols,
+            "" if config.target_symbols == "guess" else config.target_symbols,
+            config.normalise,
+            config.skip_bad,
+        )
+        self.files: list[PairsFile] = [read_pairs(config.task, options)]
+        (read,) = self.files
+        pairs, self.text = read.pairs, read.form
+        if config.valid:
+            columns = options.columns or ",".join(str(k + 1) for k in read.columns.numbers)
+            like = PairsOptions.like(read.form, columns, config.skip_bad)
+            valid = read_pairs(config.valid, like)
+            self.files.append(valid)
+            held = valid.pairs
+        else:
+            try:
+                pairs, held = hold_out(pairs, config.hold_out, config.seed)
+            except InputError as error:
+                raise InputError(f"{config.task}: {error}; or give --valid FILE") from None
+        self.vocabulary = vocabulary_of(pairs)
+        self.pairs = PairsData(pairs, self.vocabulary, config.batch_size)
+        self.epoch = self.pairs.batches_per_epoch
+        self.held = encode_pairs(held, self.vocabulary)
+        known = set(self.vocabulary.target)
+        self.spellable = np.array([known.issuperset(target) for _, target in held])
+
+    @property
+    def every(self) -> int:
+        """An epoch."""
+        return self.epoch
+
+    def batches(self, lengths: Lengths, start: int) -> Iterator[Batch]:
+        """Epoch after epoch; lengths do not matter."""
+        for index in count(start):
+            yield self.pairs.batch(self.config.seed, index)
+
+    def test(
+        self, model: Transducer, stream: str, index: int, between: Callable[[], None]
+    ) -> dict[str, Any]:
+        """Accuracy on the validation pairs, the same ones at every test.
+
+        It is what greedy decoding gets right (see `evaluation`). A target with a symbol that was
+        not there in training counts as wrong.
+        """
+        found = score(model, self.held, between=between)
+        right = (found.correct == found.symbols) & self.spellable
+        valid = {
+            "pairs": len(self.held),
+            "accuracy": float(np.mean(right)),
+            "fine": found.fine,
+            "perplexity": found.perplexity,
+        }
+        return {"valid": valid}
+
+    def messages(self) -> list[str]:
+        """How the files were read, and what is held out."""
+        told = [file.describe() for file in self.files]
+        told += [text for file in self.files if (text := file.describe_skipped())]
+        if not self.config.valid:
+            held, trained = len(self.held), len(self.pairs)
+            told.append(
+                f"no --valid given: {held:,} pairs are held out to validate on, {trained:,} are "
+                "trained on"
+            )
+        return told
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The digests of the files."""
+        return {str(file.path): file.digest for file in self.files}
+
+
+def make_data(config: TrainConfig) -> Data:
+    """The data that a config describes."""
+    return GivenData(config) if is_pairs_file(config.task) else DrawnData(config)

@@ -1,0 +1,90 @@
+"""A step as an ONNX graph, run by onnxruntime in a loop of the host's."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pushpop import Transducer
+from pushpop.errors import InputError
+from pushpop.models.export import export_onnx
+from tests.models.examples import lively_model
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxscript")
+onnxruntime = pytest.importorskip("onnxruntime")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "onnx_decoding", ROOT / "examples/onnx_decoding.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["onnx_decoding"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def deque(tmp_path_factory: pytest.TempPathFactory) -> tuple[Transducer, Path]:
+    model = lively_model("deque")
+    path = tmp_path_factory.mktemp("onnx") / "step.onnx"
+    assert export_onnx(model, path) == [path]
+    return model, path
+
+
+@pytest.mark.slow
+def test_steps_from_the_empty_memory_on_equal_torch_at_any_batch_and_length(
+    deque: tuple[Transducer, Path],
+) -> None:
+    model, path = deque
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    about = json.loads(session.get_modelmeta().custom_metadata_map["pushpop"])
+    names = [each.name for each in session.get_outputs()]
+    for batch, steps in ((1, 1), (3, 40)):  # it was traced with a batch of 2 and 3 cells
+        inputs = torch.randint(7, (steps, batch), generator=torch.Generator().manual_seed(0))
+        wanted, _ = model(inputs)
+        state = {
+            name: np.repeat(np.array(start["values"]).reshape(start["shape"]), batch, axis=0)
+            for name, start in about["state"].items()
+        }
+        for t in range(steps):
+            found = session.run(None, {"symbol": inputs[t].numpy(), **state})
+            named: dict[str, Any] = dict(zip(names, found, strict=True))
+            np.testing.assert_allclose(named["logits"], wanted[t].detach().numpy(), atol=1e-9)
+            state = {name: named[f"{name}_after"] for name in state}
+        assert state["values"].shape == (batch, 2 * steps, 4)
+        assert state["strengths"].shape == (batch, 2 * steps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("body", ["deque", "both", "attention"])
+def test_a_host_decodes_what_torch_decodes(
+    body: str, example: ModuleType, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if body == "deque":
+        model, path = request.getfixturevalue("deque")
+    else:
+        model = lively_model(body).float()  # onnxruntime has no LSTM in double precision
+        path = tmp_path / "step.onnx"
+        export_onnx(model, path)
+    decoder = example.Decoder(path)
+    for source in ("", "a", "a b c", "c c a b a b a a c b a c"):
+        (best,) = model.decode([source], max_length=20)[0]
+        assert decoder.decode(source.split(), most=20) == list(best.symbols)
+
+
+def test_export_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(InputError, match=r"pip install 'pushpop\[onnx\]'"):
+        export_onnx(lively_model("stack"), tmp_path / "step.onnx")

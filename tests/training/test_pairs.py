@@ -1,0 +1,206 @@
+"""Training on a file of pairs: epochs, validation, the best model, and exact resume."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pushpop import Transducer
+from pushpop.errors import InputError
+from pushpop.training import TrainConfig, train
+from pushpop.training.data import GivenData, make_data
+from pushpop.training.loop import Session
+from pushpop.training.schedule import Progress
+from pushpop.training.trained import load_trained
+from pushpop.training.view import View
+from tests.training.runs import remains
+
+TINY: dict[str, Any] = {
+    "memory": "queue",
+    "embedding": 6,
+    "hidden": 8,
+    "memory_width": 4,
+    "batch_size": 4,
+    "epochs": 4,
+    "warmup": 3,
+    "report_every": 3,
+    "checkpoint_every": 5,
+    "patience": 0,
+}
+
+
+def write_pairs(folder: Path, name: str = "pairs.tsv", count: int = 30) -> Path:
+    path = folder / name
+    rows = (f"{n:05b}\t{' '.join('ab'[int(bit)] for bit in f'{n:05b}')}\n" for n in range(count))
+    path.write_text("".join(rows))
+    return path
+
+
+def tiny(path: Path, **options: Any) -> TrainConfig:
+    return TrainConfig.from_dict({**TINY, "task": str(path), **options})
+
+
+class Messages(View):
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def message(self, text: str) -> None:
+        self.told.append(text)
+
+
+def records(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_file_brings_its_recipe(tmp_path: Path) -> None:
+    config = TrainConfig.from_dict({"task": str(write_pairs(tmp_path)), "hidden": 99})
+    assert (config.recipe, config.optimiser, config.hidden) == ("pairs", "adam", 99)
+    assert TrainConfig.from_dict({"task": "copy"}).recipe == "paper"
+    plain = TrainConfig.from_dict({"task": str(tmp_path / "pairs.tsv"), "recipe": "paper"})
+    assert plain.optimiser == "rmsprop"
+
+
+def test_a_run_validates_every_epoch_and_keeps_the_best_model(tmp_path: Path) -> None:
+    path, view = write_pairs(tmp_path), Messages()
+    report = train(tiny(path, learning_rate=0.02, epochs=12), tmp_path / "run", view)
+    assert any("3 pairs are held out to validate on, 27 are trained on" in t for t in view.told)
+    assert "pairs.tsv: 30 pairs; source in column 1" in view.told[0]
+    validated = {r["step"]: r["valid"] for r in records(tmp_path / "run") if "valid" in r}
+    assert list(validated) == [7 * k for k in range(1, 13)]  # 27 pairs in batches of 4
+    best = max(validated, key=lambda s: (validated[s]["accuracy"], -validated[s]["perplexity"]))
+    assert (report["stopped_by"], report["step"], report["kept_step"]) == ("epochs", 84, best)
+    assert report["valid"] == validated[best]
+    assert report["epochs"] == 12
+    model = Transducer.from_pretrained(tmp_path / "run")
+    assert model.text is not None
+    assert len(model.transduce(["01010", "11111"])) == 2
+
+
+def test_validation_pairs_can_be_given(tmp_path: Path) -> None:
+    path, other = write_pairs(tmp_path), write_pairs(tmp_path, "other.tsv", 5)
+    view = Messages()
+    report = train(tiny(path, valid=str(other), epochs=1), tmp_path / "run", view)
+    assert report["valid"]["pairs"] == 5
+    assert not any("held out" in text for text in view.told)
+    assert any("other.tsv: 5 pairs" in text for text in view.told)
+
+
+def test_a_target_that_cannot_be_spelt_counts_as_wrong(tmp_path: Path) -> None:
+    path, other = write_pairs(tmp_path), tmp_path / "other.tsv"
+    other.write_text("0\ta\n1\tz z\n")
+    data = make_data(tiny(path, valid=str(other)))
+    assert isinstance(data, GivenData)
+    assert data.spellable.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("stop", [3, 9, 14])
+def test_a_run_stopped_anywhere_goes_on_bit_for_bit(
+    stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny(
+        write_pairs(tmp_path), dropout=0.3, encoder="bidirectional", attention=True, plateau=1
+    )
+    train(config, tmp_path / "whole")
+    step = Session.step
+
+    def interrupted(session: Session) -> None:
+        if session.progress.step == stop and not (tmp_path / "stopped").exists():
+            (tmp_path / "stopped").touch()
+            raise KeyboardInterrupt
+        step(session)
+
+    monkeypatch.setattr(Session, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "parts")
+    train(config, tmp_path / "parts")
+    assert remains(tmp_path / "parts") == remains(tmp_path / "whole")
+
+
+def test_patience_ends_a_run_and_a_plateau_halves_the_rate() -> None:
+    config = TrainConfig(plateau=2, learning_rate=0.1)
+    progress = Progress.start(config, epoch=5)
+    for accuracy, perplexity, is_best, waited, rate in (
+        (0.0, 9.0, True, 0, 0.1),
+        (0.0, 8.0, True, 0, 0.1),  # as many right, and surer
+        (0.5, 9.0, True, 0, 0.1),
+        (0.5, 9.0, False, 1, 0.1),
+        (0.4, 1.0, False, 2, 0.05),
+        (0.4, 1.0, False, 3, 0.05),
+        (0.4, 1.0, False, 4, 0.025),
+        (0.6, 9.0, True, 0, 0.025),
+    ):
+        progress.step += 5
+        assert progress.validated(config, accuracy, perplexity) == is_best
+        assert (progress.waited, progress.rate) == (waited, rate)
+    assert progress.best_step == 40
+    assert Progress.from_dict(json.loads(json.dumps(progress.to_dict()))) == progress
+
+
+def test_a_run_without_gains_stops(tmp_path: Path) -> None:
+    config = tiny(write_pairs(tmp_path), learning_rate=1e-12, patience=3, epochs=50)
+    report = train(config, tmp_path / "run")
+    assert (report["stopped_by"], report["waited"]) == ("patience", 3)
+    assert report["epochs"] <= 10
+    more = train(config.override({"patience": 4}), tmp_path / "run")
+    assert (more["stopped_by"], more["waited"]) == ("patience", 4)
+
+
+def test_the_rate_warms_up() -> None:
+    config = TrainConfig(warmup=4, learning_rate=0.4)
+    progress = Progress.start(config)
+    rates = []
+    for _ in range(6):
+        rates.append(progress.next_rate(config))
+        progress.step += 1
+    assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
+
+
+def test_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:
+    path = write_pairs(tmp_path)
+    train(tiny(path, steps=3), tmp_path / "run")
+    path.write_text(path.read_text() + "11110\tb b b b a\n")
+    with pytest.raises(InputError, match=r"pairs\.tsv: has changed since the run in .* began"):
+        train(tiny(path, steps=6), tmp_path / "run")
+
+
+def test_a_bad_file_leaves_no_run_behind(tmp_path: Path) -> None:
+    path = write_pairs(tmp_path)
+    path.write_text("a\tx\nb\n")
+    with pytest.raises(InputError, match=r"pairs\.tsv:2:2: 1 column, expected 2"):
+        train(tiny(path), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    view = Messages()
+    path.write_text("a\tx\nb\nc\tz\n")
+    train(tiny(path, skip_bad=True, steps=1), tmp_path / "run", view)
+    assert any("1 bad row skipped" in text for text in view.told)
+
+
+def test_an_unfinished_run_is_a_model_that_reads_text(tmp_path: Path) -> None:
+    path = write_pairs(tmp_path)
+    config = tiny(path, epochs=50)
+    train(config.override({"steps": 10}), tmp_path / "run")
+    (tmp_path / "run" / "report.json").unlink()
+    path.unlink()
+    found = load_trained(tmp_path / "run", None, lambda text: None, "latest")
+    assert found.model.text is not None
+    assert found.model.vocabulary.source == ("<unk>", "0", "1")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"valid": "dev.tsv", "task": "copy"}, "valid is 'dev.tsv' with task 'copy'"),
+        ({"columns": "1"}, "columns is '1', expected the numbers"),
+        ({"source_symbols": "words"}, "source_symbols is 'words', expected guess, chars, spaces"),
+        ({"normalise": "nfd"}, "normalise is 'nfd', expected nfc, nfkc, none"),
+        ({"hold_out": 1}, "hold_out is 1.0, expected less than 1"),
+        ({"label_smoothing": 1.5}, "label_smoothing is 1.5, expected less than 1"),
+        ({"dropout": 1}, "dropout is 1.0, expected a number from 0 to below 1"),
+        ({"epochs": -1}, "epochs is -1, expected a whole number of 0 or more"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        TrainConfig.from_dict({"task": "pairs.tsv", **options})
+    assert message in str(caught.value)
