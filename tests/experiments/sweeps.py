@@ -13,10 +13,10 @@ import yaml
 from tests.training.runs import TINY
 
 LONG_ENOUGH_TO_BE_KILLED: dict[str, Any] = {
-    "steps": 600,
+    "steps": 400,
     "checkpoint_every": 20,
     "report_every": 30,
-    "evaluate_every": 300,
+    "evaluate_every": 200,
 }
 
 

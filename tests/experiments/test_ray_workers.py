@@ -74,7 +74,7 @@ def ports() -> dict[str, int]:
 @pytest.fixture(scope="module")
 def preset(tmp_path_factory: pytest.TempPathFactory) -> Preset:
     folder = tmp_path_factory.mktemp("preset")
-    return load_preset(write_preset(folder, base={**LONG_ENOUGH_TO_BE_KILLED, "steps": 1500}))
+    return load_preset(write_preset(folder, base={**LONG_ENOUGH_TO_BE_KILLED, "steps": 1000}))
 
 
 @pytest.fixture(scope="module")

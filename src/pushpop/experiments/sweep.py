@@ -15,6 +15,8 @@ from pushpop.training.checkpoint import steps_in
 from pushpop.training.interrupt import Signals
 
 LOCK = ".sweep-lock"
+POLL = 0.1
+"""Seconds from one look at signals and files to the next."""
 
 
 @dataclass(eq=False)
@@ -73,12 +75,12 @@ def run_sweep(jobs: list[Job], workers: Workers, view: SweepView | None = None) 
                     view.message("stopping: every run finishes its batch and saves")
                     workers.stop()
                     while running:
-                        running -= len(workers.wait(0.5))
+                        running -= len(workers.wait(POLL))
                     signals.leave()
                 while waiting and workers.free() > 0:
                     _start(waiting.popleft(), workers, view)
                     running += 1
-                for outcome in workers.wait(0.5):
+                for outcome in workers.wait(POLL):
                     running -= 1
                     row = by_name[outcome.name]
                     _end(row, outcome, view)

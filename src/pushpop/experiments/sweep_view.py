@@ -61,7 +61,7 @@ class Watched(SweepView):
         """Note where a run starts from."""
         found = self.look(row)
         if what == "started":
-            found.first_step = found.step
+            found.first_step = max(found.step, row.saved)
 
     def left(self) -> str:
         """The time that the open runs will take, by the speed of those of the same model."""
@@ -109,7 +109,7 @@ class PlainSweep(Watched):
         super().event(row, what)
         found = self.standings[row.job.name]
         if what == "started":
-            since = f", after batch {found.step}" if found.step else ""
+            since = f", after batch {row.saved}" if row.saved > 0 else ""
             self.message(f"started  {row.job.name}{since}")
         elif what == "done":
             self.message(f"done     {row.job.name}  {figures(found)}  ({self.counts()})")
