@@ -162,6 +162,12 @@ def test_a_stopped_extension_goes_on_unless_told_to_be_shorter(tmp_path: Path) -
     assert job.config.steps == 24
 
 
+def test_a_run_is_no_folder_for_runs(tmp_path: Path) -> None:
+    train(tiny(steps=1), tmp_path)
+    with pytest.raises(InputError, match="is a run, expected a folder for runs"):
+        plan((PlannedRun("copy-queue", tiny()),), tmp_path)
+
+
 def test_two_sweeps_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_module, "PATIENCE", 0.3)
     view = Recorder()
@@ -179,7 +185,7 @@ def test_lines_tell_what_happens(tmp_path: Path, capsys: pytest.CaptureFixture[s
     for name in ("copy-queue", "copy-stack"):
         train(tiny(memory=name[5:]), tmp_path / name)
     workers = Scripted(**{"copy-stack": outcomes("copy-stack", "failed", "bad luck")})
-    run_sweep(jobs(tmp_path, "copy-queue", "copy-stack"), workers, PlainSweep(workers=1))
+    run_sweep(jobs(tmp_path, "copy-queue", "copy-stack"), workers, PlainSweep())
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 runs, 0 of them finished before"
     assert lines[1] == "started  copy-queue, after batch 24"
@@ -199,7 +205,7 @@ def test_the_live_table_shows_every_state(tmp_path: Path) -> None:
     console = Console(file=shown, width=100, force_terminal=True, color_system=None)
     train(tiny(), tmp_path / "b")
     workers = Scripted(a=outcomes("a", "failed", "bad [luck]", "worse"))
-    run_sweep(jobs(tmp_path, "a", "b"), workers, LiveSweep(1, console))
+    run_sweep(jobs(tmp_path, "a", "b"), workers, LiveSweep(console))
     text = shown.getvalue()
     for part in ("bad [luck]", "a ", "failed", "24 of 24", "1 of 2 done, 1 failed"):
         assert part in text

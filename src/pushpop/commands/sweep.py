@@ -45,14 +45,14 @@ def sweep(
         for job in plan(runs, folder, exact):
             print("finished" if job.finished else "to do   ", f"{job.config.steps:7,}", job.name)
         return
-    count = min(workers or os.cpu_count() or 1, len(runs))
-    view = LiveSweep(count) if sys.stdout.isatty() else PlainSweep(workers=count)
+    view = LiveSweep() if sys.stdout.isatty() else PlainSweep()
     with sweep_lock(folder, view) as lock:
-        hands: Workers = LocalWorkers(count, lock)
+        hands: Workers = LocalWorkers(workers or os.cpu_count() or 1, lock)
         if ray:
             from pushpop.experiments.ray_workers import RayWorkers
 
             hands = RayWorkers(ray, workers or None)
+        view.workers = max(1, min(hands.free(), len(runs)))
         rows = run_sweep(plan(runs, folder, exact), hands, view)
     failed = [row for row in rows if row.state == "failed"]
     print(f"{len(rows) - len(failed)} of {len(rows)} runs finished, in {folder}")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pushpop.errors import InputError
 from pushpop.experiments.presets import identity
-from pushpop.experiments.records import LENGTHS, read_metrics, read_results, read_run
+from pushpop.experiments.records import LENGTHS, RunRecord, read_results
 from pushpop.files import write_file
 from pushpop.training import RunDirectory
 from pushpop.training.run import CONFIG, ENVIRONMENT, METRICS, REPORT
@@ -18,8 +18,7 @@ def collect(source: Path, target: Path) -> list[Path]:
     """Copy the small files of every run in a folder; a run that was copied before is renewed."""
     copies = []
     for run in read_results(source):
-        origin = source / run.name if source.name != run.name else source
-        copy = target / run.name
+        origin, copy = run.path, target / run.name
         if (copy / CONFIG).exists() and identity(RunDirectory(copy).config()) != identity(
             run.config
         ):
@@ -29,7 +28,7 @@ def collect(source: Path, target: Path) -> list[Path]:
             for name in (ENVIRONMENT, CONFIG, LENGTHS):
                 if (origin / name).exists():
                     write_file(copy / name, (origin / name).read_bytes())
-            write_file(copy / METRICS, compact(origin).encode())
+            write_file(copy / METRICS, compact(run).encode())
             if run.report is not None:
                 write_file(copy / REPORT, (origin / REPORT).read_bytes())
             else:
@@ -40,11 +39,10 @@ def collect(source: Path, target: Path) -> list[Path]:
     return copies
 
 
-def compact(path: Path) -> str:
+def compact(run: RunRecord) -> str:
     """A run's log, thinned out where it is long: a report about it stays the same."""
-    records = read_metrics(path / METRICS)
+    records = run.metrics
     if len(records) > LINES:
-        run = read_run(path)
         every = -(-len(records) // LINES)
         records = [
             record

@@ -10,7 +10,7 @@ from pushpop.errors import InputError
 from pushpop.experiments.presets import PlannedRun, identity
 from pushpop.experiments.records import find_runs
 from pushpop.training import Diverged, RunDirectory, TrainConfig, train
-from pushpop.training.run import Occupied, is_the_end
+from pushpop.training.run import CONFIG, Occupied, is_the_end
 from pushpop.training.view import Plain
 
 LOGS = "logs"
@@ -54,6 +54,8 @@ def plan(runs: tuple[PlannedRun, ...], out: Path, exact: bool = False) -> list[J
 
     A run is not made shorter than it was planned before; `exact`: not shorter than it is by now.
     """
+    if (out / CONFIG).exists():
+        raise InputError(f"{out}: is a run, expected a folder for runs")
     known: dict[str, Path] = {}
     taken = set()
     for found in find_runs(out):

@@ -43,7 +43,7 @@ class RayWorkers:
         task = self.ray.remote(run_job).options(
             name=job.name, num_cpus=job.config.threads, max_retries=0
         )
-        self.tasks[task.remote(job.to_dict())] = job
+        self.tasks[task.remote(job.to_dict(), os.getcwd())] = job
 
     def wait(self, seconds: float) -> list[Outcome]:
         """The outcomes that came in, at the latest after so many seconds."""
@@ -74,10 +74,12 @@ class RayWorkers:
             return Outcome(job.name, "lost", f"{type(error).__name__}: {reason}")
 
 
-def run_job(data: dict[str, Any]) -> dict[str, Any]:
-    """What a task does, on whatever node it is."""
+def run_job(data: dict[str, Any], folder: str) -> dict[str, Any]:
+    """What a task does, on whatever node it is; `folder` is what relative paths are relative to."""
     from ray import get_runtime_context
 
+    if os.path.isdir(folder):
+        os.chdir(folder)
     job = Job.from_dict(data)
     job.log.parent.mkdir(parents=True, exist_ok=True)
     with open(job.log, "a", encoding="utf-8") as log, redirect_stdout(log), redirect_stderr(log):

@@ -20,6 +20,7 @@ class RunRecord:
     """A run as its files tell it."""
 
     name: str
+    path: Path
     config: TrainConfig
     report: dict[str, Any] | None = None  # once it is finished
     metrics: list[dict[str, Any]] = field(default_factory=list)
@@ -85,6 +86,7 @@ def read_run(path: Path, name: str = "") -> RunRecord:
     run = RunDirectory(path)
     return RunRecord(
         name or path.name,
+        path,
         run.config(),
         run.report(),
         read_metrics(path / METRICS),

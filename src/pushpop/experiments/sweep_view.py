@@ -15,9 +15,6 @@ from pushpop.experiments.sweep import Progress, SweepView
 from pushpop.training import RunDirectory
 from pushpop.training.run import METRICS
 
-SHOWN = 40
-"""Rows of the live table; more of a big sweep would not fit."""
-
 
 @dataclass
 class Standing:
@@ -127,8 +124,8 @@ class PlainSweep(Watched):
 class LiveSweep(Watched):
     """A table that stays in place."""
 
-    def __init__(self, workers: int, console: Console | None = None) -> None:
-        super().__init__(workers=workers)
+    def __init__(self, console: Console | None = None) -> None:
+        super().__init__()
         self.console = console or Console()
         self.live: Live | None = None
         self.drawn = 0.0
@@ -173,7 +170,8 @@ class LiveSweep(Watched):
         order = {"running": 0, "failed": 1, "done": 2, "waiting": 3}
         styles = {"running": "bold", "failed": "red", "done": "green", "waiting": "dim"}
         rows = sorted(self.rows, key=lambda row: order[row.state])
-        for row in rows[:SHOWN]:
+        shown = max(4, self.console.height - 4)
+        for row in rows[:shown]:
             found = self.standings[row.job.name]
             table.add_row(
                 Text(row.job.name),
@@ -183,7 +181,7 @@ class LiveSweep(Watched):
                 "" if found.test is None else f"{found.test['coarse']:.3f}",
                 style=styles[row.state],
             )
-        more = f"\n{len(rows) - SHOWN} more" if len(rows) > SHOWN else ""
+        more = f" ({len(rows) - shown} not shown)" if len(rows) > shown else ""
         return Group(table, Text(f"{self.counts()}{more}"))
 
     def _draw(self) -> None:

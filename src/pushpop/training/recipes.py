@@ -44,6 +44,8 @@ def pairs(task: str, memory: str, longest: int) -> dict[str, Any]:
         "embedding": 64,
         "hidden": 128,
         "memory_width": 64,
+        "input_scale": 0.2,
+        "output_scale": 1.0,
         "encoder": "bidirectional",
         "attention": True,
         "dropout": 0.3,

@@ -1,0 +1,136 @@
+"""Spelling to sound: what each part of a model adds, on three languages.
+
+    python benchmarks/g2p.py --data ../shared/data/g2p        writes results/g2p.json
+
+The data are the Icelandic (800 words), Hungarian and Dutch (8,000) files of the second SIGMORPHON
+shared task on grapheme-to-phoneme conversion (2021): LANGUAGE_train.tsv and LANGUAGE_dev.tsv. A run
+stops early on a tenth of the training words, held out by its seed, and is scored on dev once. What
+is done is never done again; several of these can run at a time. Runs are kept in runs/g2p.
+"""
+
+import argparse
+import fcntl
+import json
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from machine import RESULTS, describe_machine
+from pushpop import Transducer
+from pushpop.files import write_file
+from pushpop.tasks.pairs_file import PairsOptions, read_pairs
+from pushpop.training import TrainConfig, train
+from pushpop.training.view import Plain
+
+ALONE = {"encoder": "none", "attention": False}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "recipe": {},
+    "deque alone": {**ALONE, "memory": "deque"},
+    "queue alone": {**ALONE, "memory": "queue"},
+    "stack alone": {**ALONE, "memory": "stack"},
+    "lstm alone": {**ALONE, "memory": "none"},
+    "deque, encoder": {"memory": "deque", "attention": False},
+    "deque, attention": {"memory": "deque", "encoder": "none"},
+    "deque, encoder, attention": {"memory": "deque"},
+    "queue, encoder, attention": {"memory": "queue"},
+    "stack, encoder, attention": {"memory": "stack"},
+    "lstm, encoder, attention": {"memory": "none"},
+    "deque, encoder, attention, 2 heads": {"memory": "deque", "heads": 2},
+    "deque, encoder, attention, 2 layers": {"memory": "deque", "layers": 2},
+}
+PATH = RESULTS / "g2p.json"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/g2p"))
+    parser.add_argument("--languages", default="ice,hun,dut", help="as in ice,hun")
+    parser.add_argument("--variants", default="", help=f"separated by |: {' | '.join(VARIANTS)}")
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--runs", type=Path, default=Path("runs/g2p"))
+    given = parser.parse_args()
+    variants = [name.strip() for name in given.variants.split("|") if name.strip()] or [*VARIANTS]
+    for seed in map(int, given.seeds.split(",")):
+        for language in given.languages.split(","):
+            for variant in variants:
+                if key(language, variant, seed) not in {key_of(row) for row in rows()}:
+                    add(measure(given.data, language, variant, seed, given.runs))
+    show()
+
+
+def measure(data: Path, language: str, variant: str, seed: int, runs: Path) -> dict[str, Any]:
+    """Train, or finish a run that was stopped, and score on dev."""
+    files = {part: data / f"{language}_{part}.tsv" for part in ("train", "dev")}
+    options = {"task": str(files["train"]), "seed": seed, **VARIANTS[variant]}
+    folder = runs / f"{language}-{variant.replace(', ', '-').replace(' ', '-')}-seed{seed}"
+    report = train(TrainConfig.from_dict(options), folder, Plain())
+    model = Transducer.from_pretrained(folder)
+    assert model.text is not None
+    dev = read_pairs(files["dev"], PairsOptions.like(model.text))
+    from pushpop.models.scoring import score_pairs
+
+    scores = score_pairs(model, dev.pairs).to_dict()
+    row = {
+        "language": language,
+        "variant": variant,
+        "seed": seed,
+        "parameters": report["parameters"],
+        "epochs": report["epochs"],
+        "stopped_by": report["stopped_by"],
+        "seconds": round(report["seconds"]),
+        "held_out_accuracy": report["valid"]["accuracy"],
+        "dev_accuracy": scores["accuracy"],
+        "dev_word_error_rate": scores["word_error_rate"],
+        "dev_symbol_error_rate": scores["symbol_error_rate"],
+    }
+    print(json.dumps(row))
+    return row
+
+
+def key(language: str, variant: str, seed: int) -> tuple[str, str, int]:
+    return language, variant, seed
+
+
+def key_of(row: dict[str, Any]) -> tuple[str, str, int]:
+    return key(row["language"], row["variant"], row["seed"])
+
+
+def rows() -> list[dict[str, Any]]:
+    """What has been measured."""
+    found: list[dict[str, Any]] = json.loads(PATH.read_text())["rows"] if PATH.exists() else []
+    return found
+
+
+def add(row: dict[str, Any]) -> None:
+    """Put a row into the file, whatever others put there meanwhile."""
+    RESULTS.mkdir(exist_ok=True)
+    with open(RESULTS / ".g2p.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        every = sorted([*rows(), row], key=key_of)
+        data = {"machine": describe_machine(), "rows": every, "means": means(every)}
+        write_file(PATH, f"{json.dumps(data, indent=1)}\n".encode())
+
+
+def means(every: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The mean of each language and variant over its seeds."""
+    found = []
+    for language, variant in sorted({(row["language"], row["variant"]) for row in every}):
+        mine = [r for r in every if (r["language"], r["variant"]) == (language, variant)]
+        figures = ("dev_accuracy", "dev_word_error_rate", "dev_symbol_error_rate", "seconds")
+        averages = {name: round(mean(row[name] for row in mine), 4) for name in figures}
+        found.append({"language": language, "variant": variant, "seeds": len(mine), **averages})
+    return found
+
+
+def show() -> None:
+    """The means as a Markdown table."""
+    print("| language | model | seeds | accuracy | word error | symbol error | minutes |")
+    print("|---|---|---|---|---|---|---|")
+    for row in means(rows()):
+        shares = (row[f"dev_{n}"] for n in ("accuracy", "word_error_rate", "symbol_error_rate"))
+        cells = [row["language"], row["variant"], row["seeds"], *(f"{s:.1%}" for s in shares)]
+        print("|", " | ".join(map(str, [*cells, f"{row['seconds'] / 60:.1f}"])), "|")
+
+
+if __name__ == "__main__":
+    main()

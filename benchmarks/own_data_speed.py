@@ -1,0 +1,77 @@
+"""What a file of pairs costs to read, and words to predict from.
+
+    python benchmarks/own_data_speed.py        writes results/own_data_speed.json
+
+8,000 made-up pairs of 4 to 12 letters and as many sounds; a model of the recipe's sizes that has
+not learnt anything, so predictions are held to 12 symbols. Medians; `transduce` is the whole
+command, with Python's start and all imports in it.
+"""
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from machine import interleave, write_results
+from pushpop import Transducer
+from pushpop.tasks.pairs import PairsData, vocabulary_of
+from pushpop.tasks.pairs_file import read_pairs
+from pushpop.training import TrainConfig
+
+PAIRS, WORDS, LONGEST = 8000, 1000, 12
+
+
+def main() -> None:
+    torch.set_num_threads(2)
+    rng = random.Random(0)
+    letters = "abcdefghijklmnopqrstuvwxyzáéíóú"
+    words = ["".join(rng.choices(letters, k=rng.randint(4, LONGEST))) for _ in range(PAIRS)]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "pairs.tsv"
+        path.write_text("".join(f"{word}\t{' '.join(word)}\n" for word in words), "utf-8")
+
+        def load() -> PairsData:
+            file = read_pairs(path)
+            return PairsData(file.pairs, vocabulary_of(file.pairs), 16)
+
+        file = read_pairs(path)
+        config = TrainConfig.from_dict({"task": str(path)})
+        model = Transducer(config.model, vocabulary_of(file.pairs), text=file.form)
+        model.save_pretrained(Path(folder) / "model")
+        some = words[:WORDS]
+        seconds = interleave(
+            {
+                "load 8,000 pairs": load,
+                "predict 1,000 words": lambda: model.decode(some, max_length=LONGEST),
+                "the same, beam 5": lambda: model.decode(some, beam=5, max_length=LONGEST),
+                "pushpop transduce, 1,000 words": lambda: _command(Path(folder) / "model", some),
+            },
+            {
+                "load 8,000 pairs": 3,
+                "predict 1,000 words": 3,
+                "the same, beam 5": 3,
+                "pushpop transduce, 1,000 words": 3,
+            },
+        )
+    for name, figure in seconds.items():
+        print(f"{name:32} {figure:.2f} s")
+    setting = {"threads": 2, "rounds": 3, "model": config.model.to_dict(), "max_length": LONGEST}
+    rounded = {name: round(figure, 3) for name, figure in seconds.items()}
+    write_results("own_data_speed", {"setting": setting, "seconds": rounded})
+
+
+def _command(model: Path, words: list[str]) -> None:
+    command = [sys.executable, "-m", "pushpop.cli", "transduce", str(model)]
+    subprocess.run(
+        [*command, "--max-length", str(LONGEST)],
+        input="\n".join(words).encode(),
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
