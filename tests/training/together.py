@@ -20,6 +20,7 @@ from pushpop.tasks import draw_batch, get_task
 from pushpop.training import TrainConfig, train
 from pushpop.training import data as data_module
 from pushpop.training import loop as loop_module
+from pushpop.training.data import make_data
 from pushpop.training.parallel import PATIENCE, Team
 from pushpop.training.trainer import Trainer
 from tests.training.runs import TOGETHER, at_call, tiny
@@ -58,7 +59,7 @@ def gradients(rows: int) -> dict[str, float]:
 
 
 def weights_after_steps() -> str:
-    trainer = Trainer(config(), Team())
+    trainer = Trainer(config(), Team(), make_data(config()))
     for _ in range(6):
         trainer.step()
     tensors = trainer.model.state_dict().values()
