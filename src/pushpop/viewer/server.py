@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 import pushpop.viewer.page as page
@@ -22,6 +22,13 @@ from pushpop.viewer.catalogue import Entry
 from pushpop.viewer.limits import LARGEST_REQUEST, LONGEST, MOST_CHARACTERS, SizeLimit
 from pushpop.viewer.trace import Example, generate, trace
 
+
+def _whole(given: Any) -> Any:
+    """To JSON, 1.0 is a whole number."""
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
 Symbols = list[Annotated[str, Field(max_length=100)]]
 Name = Annotated[str, Field(max_length=200)]
 HEADERS = {
@@ -61,8 +68,8 @@ class Wanted(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     task: Name
-    length: int = Field(default=12, ge=1, le=LONGEST)
-    seed: int = Field(default=0, ge=0, lt=2**53)  # a JavaScript number
+    length: Whole = Field(default=12, ge=1, le=LONGEST)
+    seed: Whole = Field(default=0, ge=0, lt=2**53)  # a JavaScript number
 
 
 class Pair(BaseModel):
