@@ -100,6 +100,16 @@ def test_steps_and_chunks_go_on_after_the_source(body: str) -> None:
         torch.testing.assert_close(step, logits[t])
 
 
+@pytest.mark.parametrize("body", ["stack", "lstm-3", *READERS])
+def test_a_source_read_step_by_step_gives_what_one_pass_gives(body: str) -> None:
+    model = small_model(body).double()
+    inputs = batch_of([([0, 1, 2, 0, 1], [1, 0]), ([2, 2, 2, 0, 2], [0, 0])]).inputs
+    logits, _ = model(inputs)
+    *_, (last, state) = model.reading(inputs[:7])
+    torch.testing.assert_close(last, logits[6])
+    torch.testing.assert_close(model.step(inputs[7], state)[0], logits[7])
+
+
 @pytest.mark.parametrize("body", READERS)
 def test_a_model_that_reads_the_whole_source_wants_it_whole(body: str) -> None:
     model = small_model(body)

@@ -54,6 +54,12 @@ def test_both_processes_have_the_same_weights(found: Found) -> None:
     assert zero["weights"] == one["weights"]
 
 
+def test_a_rate_that_validation_lowers_is_lowered_for_all(found: Found) -> None:
+    zero, one = (rank["given pairs"] for rank in found[1])
+    assert zero == one
+    assert zero["rate"] < 1.0
+
+
 def test_two_processes_train_as_one_does(found: Found, tmp_path: Path) -> None:
     folder, (zero, one) = found
     report = train(tiny(**TOGETHER), tmp_path)

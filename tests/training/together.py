@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 
@@ -20,9 +21,12 @@ from pushpop.tasks import draw_batch, get_task
 from pushpop.training import TrainConfig, train
 from pushpop.training import data as data_module
 from pushpop.training import loop as loop_module
+from pushpop.training.data import make_data
 from pushpop.training.parallel import PATIENCE, Team
 from pushpop.training.trainer import Trainer
 from tests.training.runs import TOGETHER, at_call, tiny
+from tests.training.test_pairs import tiny as tiny_pairs
+from tests.training.test_pairs import write_pairs
 
 RANK = int(os.environ["RANK"])
 FOLDER = Path(sys.argv[1])
@@ -58,11 +62,35 @@ def gradients(rows: int) -> dict[str, float]:
 
 
 def weights_after_steps() -> str:
-    trainer = Trainer(config(), Team())
+    trainer = Trainer(config(), Team(), make_data(config()))
     for _ in range(6):
         trainer.step()
+    return digest(trainer)
+
+
+def given_pairs() -> dict[str, Any]:
+    """The learning rate and the weights after a run that validates, and halves the rate."""
+    if RANK == 0:
+        write_pairs(FOLDER)
+    dist.barrier()
+    made: list[Trainer] = []
+
+    class Remembered(Trainer):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(self)
+
+    options = {"plateau": 1, "learning_rate": 1.0, "epochs": 6, "dropout": 0.2}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop_module, "Trainer", Remembered)
+        train(tiny_pairs(FOLDER / "pairs.tsv", **options), FOLDER / "pairs")
+    (trainer,) = made
+    return {"rate": trainer.progress.rate, "weights": digest(trainer)}
+
+
+def digest(trainer: Trainer) -> str:
     tensors = trainer.model.state_dict().values()
-    return sha256(b"".join(t.numpy().tobytes() for t in tensors)).hexdigest()
+    return sha256(b"".join(tensor.numpy().tobytes() for tensor in tensors)).hexdigest()
 
 
 def outcome(name: str, options: dict[str, Any] | None = None) -> Any:
@@ -123,6 +151,7 @@ def main() -> None:
         "gradients": gradients(5),
         "gradients of one row": gradients(1),
         "weights": weights_after_steps(),
+        "given pairs": given_pairs(),
         "straight": outcome("straight"),
         "again": outcome("straight"),
         "occupied": outcome("occupied"),

@@ -18,13 +18,15 @@ def trace(
 
     Args:
         model: the name of a shipped model, or the folder of a saved model or of a training run
-        input: symbols separated by spaces; by default a source of the task
+        input: symbols separated by spaces (a model of a file of pairs: text as in the file); by
+            default a source of the task
         out: the file to write: .html (to step through), .png, .svg or .json
-        target: the right answer to INPUT, symbols separated by spaces; errors are then marked
+        target: the right answer to INPUT, written as that is; errors are then marked
         task: the task to draw from; by default the one that the model was trained on
         length: the length of the source that is drawn
         seed: the same seed draws the same source
     """
+    from pushpop.models.spelling import source_symbols, target_symbols
     from pushpop.viewer.catalogue import open_model
     from pushpop.viewer.export import FORMATS, export
     from pushpop.viewer.trace import Example, generate
@@ -35,18 +37,22 @@ def trace(
         raise InputError(f"{out}: expected a name that ends in {', '.join(FORMATS)}")
     entry = open_model(model)
     if input is not None:
-        wanted = None if target is None else tuple(target.split())
-        example = Example(tuple(input.split()), wanted)
+        wanted = None if target is None else tuple(target_symbols(entry.model, target))
+        example = Example(tuple(source_symbols(entry.model, input)), wanted)
     elif target is not None:
         raise InputError("--target is the answer to an INPUT: give both, or neither")
     elif (drawn := task or entry.task) is None:
         raise InputError(f"{model}: does not say what it was trained on; give an INPUT or --task")
+    elif task is None and entry.model.text is not None:
+        raise InputError(f"{model}: was trained on a file: expected an INPUT as in that file")
     else:
         example = generate(drawn, length, seed)
     told = run(entry.model, example, name=entry.name, task=task or entry.task)
     verdict = {None: "", True: "  (right)", False: f"  (expected {_text(told.target)})"}[told.right]
     print(f"{_text(told.source)} ||| {_text(told.output)}{verdict}", flush=True)
     if told.memory == "none":
+        if entry.model.config.memory != "none":
+            raise InputError(f"{model}: the model has several memories; only one can be traced")
         raise InputError(f"{model}: the model has no memory, so there is nothing to trace")
     export(told, path)
     print(f"wrote {path}")

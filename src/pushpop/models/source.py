@@ -6,6 +6,7 @@ after the recurrence (as in Luong et al., 2015: "general" scores), so that the b
 a whole sequence at once.
 """
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
@@ -104,6 +105,24 @@ class SourceReader(nn.Module):
         if self.encoder is None:
             keys = o[:S]
         return o, SourceState(cast(BodyState, after), keys, present)
+
+    def reading(self, body: Body, x: Tensor) -> Iterator[tuple[Tensor, SourceState]]:
+        """o [B, E] and the state at each step of sources x [S, B, E], SOS to SEP, of one length.
+
+        Outputs before the last look only at what is there already if there is no encoder.
+        """
+        keys = x[:0]
+        if self.encoder is not None:
+            lengths = torch.full(x.shape[1:2], x.shape[0])
+            x, keys = self.encoder(x, lengths)
+        after: Any = None
+        for x_t in x:
+            o, after = body.step(x_t, after)
+            if self.encoder is None:
+                keys = torch.cat([keys, o[None]])
+            present = torch.ones(keys.shape[:2], dtype=torch.bool, device=x.device)
+            state = SourceState(cast(BodyState, after), keys, present)
+            yield self._attended(o[None], state)[0], state
 
     def step(self, body: Body, x: Tensor, state: SourceState | None) -> tuple[Tensor, SourceState]:
         """x [B, E] -> o [B, E] and the state; the source has been read."""

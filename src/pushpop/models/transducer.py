@@ -1,7 +1,7 @@
 """A transducer: reads `SOS source SEP`, writes `target EOS`, one symbol at a time."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from typing import Any, NamedTuple, cast, overload
 
@@ -107,6 +107,19 @@ class Transducer(nn.Module):
         else:
             o, after = self.source.step(self.body, x, cast(SourceState | None, state))
         return self.logits(self._dropped(o)), after
+
+    def reading(self, inputs: Tensor) -> Iterator[tuple[Tensor, State]]:
+        """Logits [B, C] and the state at each step of sources [S, B], from SOS to SEP, of one
+        length. What comes after them is for `step`; the last logits are of the first target symbol.
+        """
+        if self.source is None:
+            state: State | None = None
+            for ids in inputs:
+                logits, state = self.step(ids, state)
+                yield logits, state
+            return
+        for o, after in self.source.reading(self.body, self._dropped(self.input_table(inputs))):
+            yield self.logits(self._dropped(o)), after
 
     def _dropped(self, x: Tensor) -> Tensor:
         return nn.functional.dropout(x, self.config.dropout) if self._drops else x

@@ -102,6 +102,8 @@ def follow(group: Group, signals: Signals) -> dict[str, Any]:
             config = TrainConfig.from_saved(message["config"])
             trainer = Trainer(config, group, make_data(config))
             trainer.restore(unpack(group.hand_out(b"")))
+        elif "rate" in message and trainer is not None:
+            trainer.progress.rate = message["rate"]
         elif "report" in message:
             report: dict[str, Any] = message["report"]
             return report
@@ -210,8 +212,11 @@ class Session:
         """Note what a test says; whether it is of given pairs and the best so far."""
         progress = self.progress
         if "valid" in record:
-            valid = record["valid"]
-            return progress.validated(self.config, valid["accuracy"], valid["perplexity"])
+            valid, rate = record["valid"], progress.rate
+            is_best = progress.validated(self.config, valid["accuracy"], valid["perplexity"])
+            if progress.rate != rate:
+                self.group.agree(0, {"rate": progress.rate})  # the others have seen no test
+            return is_best
         solved = record["test"]["coarse"] >= SOLVED
         progress.solved = progress.solved + 1 if solved else 0
         return False

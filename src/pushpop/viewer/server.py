@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 
 import pushpop.viewer.page as page
 from pushpop.errors import InputError, did_you_mean
+from pushpop.models.spelling import source_symbols
 from pushpop.tasks.registry import TASKS
 from pushpop.viewer.catalogue import Entry
 from pushpop.viewer.limits import LARGEST_REQUEST, LONGEST, MOST_CHARACTERS, SizeLimit
@@ -128,7 +129,8 @@ def make_app(models: Mapping[str, Entry]) -> FastAPI:
     def trace_model(run: Run) -> JSONResponse:
         if run.model not in models:
             raise HTTPException(404, _unknown("model", run.model, models))
-        entry, source = models[run.model], tuple(run.input.split())
+        entry = models[run.model]
+        source = tuple(source_symbols(entry.model, run.input))
         if len(source) > LONGEST:
             raise InputError(f"the input has {len(source)} symbols, expected at most {LONGEST}")
         target = None if run.target is None else tuple(run.target)

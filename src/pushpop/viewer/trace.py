@@ -11,6 +11,7 @@ from torch import Tensor
 from pushpop.errors import InputError
 from pushpop.layers import MemoryRNN
 from pushpop.models import Transducer
+from pushpop.models.body import SourceState
 from pushpop.models.decoding import fed_back, log_probabilities
 from pushpop.tasks import batch_rng, get_task
 from pushpop.viewer.replay import PUSH_ENDS, Amounts, Moment, Replay, Shares
@@ -113,10 +114,14 @@ def trace(
     limit = 2 * len(example.source) + 50 if max_length is None else max_length
     writer, recorder = _Writer(model, example.target), _Recorder(model)
     steps: list[Step] = []
+    reading = model.reading(_ids(model, *inputs)[:, None])
     state = None
     while True:
         t = len(steps)
-        logits, state = model.step(_ids(model, inputs[t]), state)
+        if t < len(example.source) + 2:
+            logits, state = next(reading)
+        else:
+            logits, state = model.step(_ids(model, inputs[t]), state)
         push, pop, moment = recorder.step(state)
         output = writer.step(logits) if t + 1 >= len(inputs) else None
         part = _part(t, len(example.source))
@@ -156,7 +161,8 @@ class _Recorder:
         """Push and pop at each end, and what they did."""
         if self.body is None:
             return (), (), Moment((), (), 0.0, 0.0)
-        _, push, pop = self.body.controls(state.parts[0])
+        inner: Any = state.body if isinstance(state, SourceState) else state
+        _, push, pop = self.body.controls(inner.parts[0])
         d, u = (tuple(float(x) for x in gate.flatten()) for gate in (push, pop))
         if not all(map(isfinite, (*d, *u))):
             raise InputError("the model's gates are not numbers: its weights are damaged")
@@ -196,8 +202,8 @@ class _Writer:
         return (self.symbols.decode_output([output_id]) or [END])[0]
 
 
-def _ids(model: Transducer, input_id: int) -> Tensor:
-    return torch.tensor([input_id], device=model.output_table.weight.device)
+def _ids(model: Transducer, *input_ids: int) -> Tensor:
+    return torch.tensor(input_ids, device=model.output_table.weight.device)
 
 
 def _part(t: int, source_length: int) -> str:
