@@ -183,9 +183,16 @@ def test_seeds_of_the_same_run_are_counted_together(results: Path) -> None:
             until_solved=True,
         )
     assert (
-        "| Sequence reversal | Stack-LSTM | paper | 32/256 | 0.001 | 0.0 | 8-64 / 65-128 | 2 of 3 "
+        "| Sequence reversal | Stack-LSTM | paper | 32/256 | 0.001 | pop_bias 0.0 | 2 of 3 "
         "| 1,000 / 1,000 / 1,000 | 3,000 |\n" in make_report(results).files["seeds.md"]
     )
+
+
+def test_runs_on_files_of_pairs_are_left_out_with_a_word(results: Path) -> None:
+    fabricate(results / "words", [(1.0, 1, 1)], task="words.tsv")
+    report = make_report(results)
+    assert report.notes == ["runs on files of pairs are left out: 1"]
+    assert "words" not in report.files["runs.csv"]
 
 
 def test_the_same_runs_give_the_same_bytes(files: dict[str, str], results: Path) -> None:

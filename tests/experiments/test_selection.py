@@ -44,11 +44,14 @@ def test_perplexity_on_short_sources_of_a_curriculum_does_not_count(tmp_path: Pa
     assert read_run(path).perplexity == 3.0
 
 
-def test_other_sizes_and_lengths_are_no_candidates_beside_the_papers(tmp_path: Path) -> None:
+def test_other_sizes_lengths_and_schedules_are_no_candidates_beside_the_papers(
+    tmp_path: Path,
+) -> None:
     fabricate(tmp_path / "a", [(3.0, 1, 1)])
     fabricate(tmp_path / "small", [(1.0, 1, 1)], hidden=128)
     fabricate(tmp_path / "narrow", [(1.0, 1, 1)], memory_width=64)
     fabricate(tmp_path / "short", [(1.0, 1, 1)], train_lengths="8-16")
+    fabricate(tmp_path / "steadied", [(1.0, 1, 1)], decay=0.998)
     choice = chosen(tmp_path)
     assert [run.name for run in choice.candidates] == ["a"]
 

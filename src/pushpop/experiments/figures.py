@@ -44,6 +44,7 @@ def convergence(choices: list[Choice], recipe: str) -> str | None:
     """Coarse accuracy at training and at test lengths against batches, a row of panels a task."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
     runs = _by_task(choices, recipe)
     runs = {task: found for task, found in runs.items() if any(run.tests for run in found)}
@@ -60,6 +61,9 @@ def convergence(choices: list[Choice], recipe: str) -> str | None:
                     panel.plot(steps, values, label=MODELS.get(run.model), **_style(run.model))
                 panel.set_title(f"{TASKS.get(task, task)}, {lengths}", fontsize=9)
                 panel.set_xscale("log")
+                panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+                panel.minorticks_off()
                 panel.set_ylim(-0.04, 1.04)
                 panel.grid(alpha=0.25, linewidth=0.5)
             left.set_ylabel("coarse accuracy")

@@ -26,6 +26,7 @@ from pushpop.experiments.table import (
     to_markdown,
 )
 from pushpop.files import write_file
+from pushpop.tasks.pairs_file import is_pairs_file
 
 BEGIN, END = "<!-- table -->", "<!-- /table -->"
 """What stands around the table in a README."""
@@ -42,11 +43,18 @@ class Report:
 
 def make_report(folder: Path) -> Report:
     """Read the runs in a folder and make a report of them; nothing is written."""
-    runs = read_results(folder)
+    found = read_results(folder)
+    runs = [run for run in found if not is_pairs_file(run.config.task)]
+    if not runs:
+        raise InputError(
+            f"{folder}: only runs on files of pairs: expected runs on the paper's tasks"
+        )
     choices = choose(runs)
     rows = [make_row(choice) for choice in choices]
     summaries = [length_table(choices), size_table(), seed_table(runs)]
     figures, notes = _figures(choices)
+    if len(runs) < len(found):
+        notes.append(f"runs on files of pairs are left out: {len(found) - len(runs)}")
     notes += [
         f"{run.name}: lengths.json is of the model after batch {run.lengths['step']}, the run's "
         f"is after {run.kept_step}: left out"

@@ -5,6 +5,8 @@ from math import inf
 
 from pushpop.experiments.paper import MODELS, TASKS
 from pushpop.experiments.records import RunRecord
+from pushpop.training import TrainConfig
+from pushpop.training.config import CHANGEABLE
 
 RULE = (
     "For every recipe, task and model, the run with the lowest average training perplexity (over "
@@ -14,8 +16,13 @@ RULE = (
 )
 PROTOCOL = (
     "Candidates were trained on the paper's lengths, 8-64, and tested on 65-128; under the paper's "
-    "recipe they also have its sizes, 256 or 512 with a memory of 256."
+    "recipe they also have its sizes, 256 or 512 with a memory of 256, and no option but the "
+    "learning rate is another."
 )
+HOW_OFTEN = ("report_every", "evaluate_every", "evaluate_sequences", "checkpoint_every")
+"""Options that change what is known of a run, and not the run."""
+GRID = ("task", "recipe", "memory", "layers", "hidden", "memory_width", "learning_rate", "seed")
+"""Options in which the runs of a table may differ."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,17 @@ def in_protocol(run: RunRecord) -> bool:
         return False
     if config.recipe != "paper":
         return True
-    return config.hidden in (256, 512) and (config.memory == "none" or config.memory_width == 256)
+    sizes = config.hidden in (256, 512) and (config.memory == "none" or config.memory_width == 256)
+    return sizes and not departures(config)
+
+
+def departures(config: TrainConfig) -> str:
+    """The options that are not as the recipe has them, but for those of the grid, in words."""
+    named = {"task": config.task, "memory": config.memory, "recipe": config.recipe}
+    usual = TrainConfig.from_dict(named).to_dict()
+    allowed = {*GRID, *HOW_OFTEN, *CHANGEABLE}
+    found = {k: v for k, v in config.to_dict().items() if k not in allowed and v != usual[k]}
+    return ", ".join(f"{name} {value}" for name, value in found.items())
 
 
 def choose(runs: list[RunRecord]) -> list[Choice]:

@@ -10,8 +10,7 @@ from typing import Any
 from pushpop.experiments.paper import MODELS, TASKS
 from pushpop.experiments.presets import identity
 from pushpop.experiments.records import RunRecord
-from pushpop.experiments.selection import Choice
-from pushpop.training.config import CHANGEABLE, TrainConfig
+from pushpop.experiments.selection import Choice, departures
 
 SHOWN = {
     "task",
@@ -29,8 +28,6 @@ SHOWN = {
     "steps",
 }
 """Options that are a column of runs.csv."""
-HOW_OFTEN = ("report_every", "evaluate_every", "evaluate_sequences", "checkpoint_every")
-"""Options that change what is known of a run, and not the run."""
 Lines = Sequence[tuple[str, ...]]
 
 
@@ -107,7 +104,7 @@ def seed_table(runs: list[RunRecord]) -> Summary:
             continue
         one = group[0].config
         solved = [run.solved_at for run in group if run.solved_at is not None]
-        options = (one.recipe, group[0].size, f"{one.learning_rate:g}", _others(one))
+        options = (one.recipe, group[0].size, f"{one.learning_rate:g}", departures(one))
         when = f"{min(solved):,} / {median(solved):,.0f} / {max(solved):,}" if solved else ""
         most = f"{max(run.step for run in group):,}"
         lines.append((*_names(group[0]), *options, f"{len(solved)} of {len(group)}", when, most))
@@ -147,16 +144,6 @@ def all_runs_csv(runs: list[RunRecord], choices: list[Choice]) -> str:
 
 def _names(run: RunRecord) -> tuple[str, str]:
     return TASKS.get(run.config.task, run.config.task), MODELS.get(run.model, run.model)
-
-
-def _others(config: TrainConfig) -> str:
-    """The options that are not as the recipe has them and have no column of their own."""
-    named = {"task": config.task, "memory": config.memory, "recipe": config.recipe}
-    usual = TrainConfig.from_dict(named).to_dict()
-    shown = {"task", "recipe", "memory", "layers", "hidden", "memory_width", "learning_rate"}
-    hidden = shown | {"seed", *CHANGEABLE, *HOW_OFTEN}
-    found = {k: v for k, v in config.to_dict().items() if k not in hidden and v != usual[k]}
-    return ", ".join(f"{name} {value}" for name, value in found.items())
 
 
 def _without_seed(run: RunRecord) -> str:

@@ -22,7 +22,7 @@ class Standing:
 
     step: int = 0
     perplexity: float | None = None
-    test: dict[str, Any] | None = None
+    accuracy: tuple[float, float] | None = None  # coarse and fine, as last tested
     first_step: int = 0  # when it was started by this sweep
     seconds_a_batch: float | None = None
 
@@ -47,9 +47,9 @@ class Watched(SweepView):
         for record in read_metrics(row.job.directory / METRICS):
             found.step = record["step"]
             found.perplexity = record.get("perplexity", found.perplexity)
-            found.test = record.get("test", found.test)
+            found.accuracy = accuracy_of(record) or found.accuracy
         if row.state == "done" and (report := RunDirectory(row.job.directory).report()):
-            found.step, found.test = report["step"], report["test"]
+            found.step, found.accuracy = report["step"], accuracy_of(report)
             found.perplexity = report["perplexity"]
             found.seconds_a_batch = report["seconds"] / max(1, report["step"])
         elif row.state == "running" and found.step > found.first_step:
@@ -165,7 +165,7 @@ class LiveSweep(Watched):
     def table(self) -> Group:
         """Running runs first, then failed ones, the latest done, and what waits."""
         table = Table(box=None, padding=(0, 2, 0, 0))
-        for name in ("run", "", "batches", "perplexity", "test coarse"):
+        for name in ("run", "", "batches", "perplexity", "accuracy"):
             table.add_column(name, justify="left" if name in ("run", "") else "right")
         order = {"running": 0, "failed": 1, "done": 2, "waiting": 3}
         styles = {"running": "bold", "failed": "red", "done": "green", "waiting": "dim"}
@@ -178,7 +178,7 @@ class LiveSweep(Watched):
                 row.state,
                 f"{found.step:,} of {row.job.config.steps:,}",
                 "" if found.perplexity is None else f"{found.perplexity:.3f}",
-                "" if found.test is None else f"{found.test['coarse']:.3f}",
+                "" if found.accuracy is None else f"{found.accuracy[0]:.3f}",
                 style=styles[row.state],
             )
         more = f" ({len(rows) - shown} not shown)" if len(rows) > shown else ""
@@ -201,9 +201,18 @@ def figures(found: Standing) -> str:
     parts = [f"{found.step} batches"]
     if found.perplexity is not None:
         parts.append(f"perplexity {found.perplexity:.3f}")
-    if found.test is not None:
-        parts.append(f"test {found.test['coarse']:.3f}/{found.test['fine']:.3f}")
+    if found.accuracy is not None:
+        parts.append(f"test {found.accuracy[0]:.3f}/{found.accuracy[1]:.3f}")
     return "  ".join(parts)
+
+
+def accuracy_of(record: dict[str, Any]) -> tuple[float, float] | None:
+    """Coarse and fine accuracy at test lengths, or on the validation pairs of a file."""
+    if "test" in record:
+        return record["test"]["coarse"], record["test"]["fine"]
+    if "valid" in record:
+        return record["valid"]["accuracy"], record["valid"]["fine"]
+    return None
 
 
 def clock(seconds: float) -> str:
