@@ -113,7 +113,6 @@ def test_nothing_is_cut_off_at_any_width(
     page = ready(visit, address, viewport=viewport, color_scheme=scheme)
     assert fits(page)
     keep(page, f"served-{width}-{scheme}", tmp_path)
-    page.locator("#other").select_option("svo-sov-deque")
     page.locator("#other").select_option("copy-queue")
     expect(page.locator("#page-models .panel")).to_have_count(2)
     assert fits(page)
