@@ -14,6 +14,7 @@ import torch
 from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.models.export import export_onnx
+from pushpop.models.export_source import source_graph
 from tests.models.examples import lively_model
 
 pytest.importorskip("onnx")
@@ -88,3 +89,19 @@ def test_export_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(InputError, match=r"pip install 'pushpop\[onnx\]'"):
         export_onnx(lively_model("stack"), tmp_path / "step.onnx")
+
+
+@pytest.mark.parametrize(("length", "batch"), [(2, 1), (9, 3)])
+def test_an_encoder_equals_torch_at_any_length_and_batch(length: int, batch: int) -> None:
+    model = lively_model("both").float()
+    assert model.source is not None
+    encoder = model.source.encoder
+    assert encoder is not None
+    graph = source_graph(model.input_table.weight, encoder)
+    session = onnxruntime.InferenceSession(
+        graph.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    ids = torch.randint(7, (length, batch), generator=torch.Generator().manual_seed(0))
+    wanted = encoder(model.input_table(ids), torch.full((batch,), length))
+    for found, tensor in zip(session.run(None, {"source": ids.numpy()}), wanted, strict=True):
+        np.testing.assert_allclose(found, tensor.detach().numpy(), atol=1e-5)

@@ -23,7 +23,7 @@ from pushpop.files import write_file
 from pushpop.layers import MemoryRNN
 from pushpop.memory import reference
 from pushpop.models.body import LSTMBody, MemoryBody
-from pushpop.models.source import SourceReader
+from pushpop.models.export_source import source_graph
 from pushpop.models.transducer import Transducer
 
 BY_HEAD = ("h", "c", "read", "values", "strengths")
@@ -117,21 +117,6 @@ def _head(head: MemoryRNN, x: Tensor, state: list[Tensor]) -> tuple[Tensor, list
     return torch.tanh(head.output(h)), carried
 
 
-class Reading(nn.Module):
-    """What an encoder makes of a whole source: ids [S, B] -> vectors [S, B, E], keys [S, B, K]."""
-
-    def __init__(self, model: Transducer, source: SourceReader) -> None:
-        super().__init__()
-        assert source.encoder is not None
-        self.table, self.encoder = model.input_table, source.encoder
-
-    def forward(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows of one length: there is no padding."""
-        x = self.table(source)
-        keys, _ = self.encoder.lstm(x)
-        return x + self.encoder.output(keys), keys
-
-
 def export_onnx(model: Transducer, path: str | Path) -> list[Path]:
     """Write the step, and beside it NAME-source.onnx if the model has an encoder; what was written.
 
@@ -152,13 +137,7 @@ def export_onnx(model: Transducer, path: str | Path) -> list[Path]:
         written = {path: _step_graph(model)}
         if model.source is not None and model.source.encoder is not None:
             name = path.with_name(f"{path.stem}-source{path.suffix}")
-            written[name] = _graph(
-                Reading(model, model.source),
-                (torch.zeros(5, 2, dtype=torch.int64),),
-                ["source"],
-                ["vectors", "keys"],
-                [{0: "S", 1: "B"}],
-            )
+            written[name] = source_graph(model.input_table.weight, model.source.encoder)
     finally:
         model.train(training)
     for name, graph in written.items():
@@ -192,7 +171,7 @@ def _step_graph(model: Transducer) -> Any:
             inputs[name] = tensor.detach(), {1 if tensor.dim() == 3 else 0: "B"}
     keys_out = ["key"] if step.attends and not step.encodes else []
     outputs = ["logits", *keys_out, *(f"{name}_after" for name in names)]
-    graph = _graph(
+    graph = _traced(
         step,
         tuple(tensor for tensor, _ in inputs.values()),
         list(inputs),
@@ -218,8 +197,8 @@ def _step_graph(model: Transducer) -> Any:
     return graph
 
 
-def _graph(
-    module: nn.Module,
+def _traced(
+    step: Step,
     inputs: tuple[Tensor, ...],
     names: Sequence[str],
     outputs: Sequence[str],
@@ -227,15 +206,14 @@ def _graph(
 ) -> Any:
     dims = {name: torch.export.Dim(name) for each in axes for name in each.values()}
     free = tuple({axis: dims[name] for axis, name in each.items()} for each in axes)
-    shapes = (free[0], free[1:]) if isinstance(module, Step) else free
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # of the exporter, about itself
         program = torch.onnx.export(
-            module,
+            step,
             inputs,
             input_names=list(names),
             output_names=list(outputs),
-            dynamic_shapes=shapes,
+            dynamic_shapes=(free[0], free[1:]),
             dynamo=True,
             verbose=False,
         )
