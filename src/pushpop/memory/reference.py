@@ -23,7 +23,7 @@ def sum_above(s: Tensor) -> Tensor:
 
 def sum_below(s: Tensor) -> Tensor:
     """sum_{j < i} s[j] for every cell i."""
-    return torch.cat([torch.zeros_like(s[:, :1]), s[:, :-1].cumsum(-1)], dim=-1)
+    return torch.nn.functional.pad(s, (1, 0))[:, :-1].cumsum(-1)
 
 
 def pop_top(s: Tensor, u: Tensor) -> Tensor:
