@@ -169,11 +169,8 @@ class DeepLSTM(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Layer k over x, [T, B, ...] or packed: its h at every step, and the final h and c."""
         weights = self._weights(k)
-        if packed_lstm.can_run(x):
-            sizes = [x.shape[1]] * x.shape[0] if batch_sizes is None else batch_sizes.tolist()
-            rows = x if batch_sizes is not None else x.flatten(0, 1)
-            hidden, h, c = packed_lstm.run(rows, sizes, h, c, weights[:3])
-            return hidden.view(*x.shape[:-1], self.hidden_size), h, c
+        if batch_sizes is not None and packed_lstm.can_run(x):
+            return packed_lstm.run(x, batch_sizes.tolist(), h, c, weights[:3])
         start = (h[None].contiguous(), c[None].contiguous())
         options = (weights, True, 1, 0.0, self.training, False)
         if batch_sizes is None:
