@@ -94,23 +94,25 @@ class Progress:
         self.interval, self.interval_longest = (0.0, 0), self.longest
         return self.perplexity
 
-    def improves(self) -> bool:
+    def improves(self, now: float = 1.0) -> bool:
         """Whether the last report is better than that of the best checkpoint.
 
-        While the curriculum rises, perplexity does too: longer sources go before.
+        `now` is the perplexity of the weights as they are: where it is larger, it counts. While the
+        curriculum rises, perplexity does too: longer sources go before.
         """
         if self.best_valid is not None:  # by validation, and noted at once
             return False
         if self.perplexity is None or self.best_perplexity is None:
             return self.perplexity is not None
-        here = self.perplexity_longest, -self.perplexity
+        here = self.perplexity_longest, -max(self.perplexity, now)
         return here > (self.best_longest, -self.best_perplexity)
 
-    def mark_best(self) -> None:
+    def mark_best(self, now: float = 1.0) -> None:
         """Note whether the checkpoint about to be written is the best so far."""
-        if self.improves():
-            self.best_perplexity, self.best_longest = self.perplexity, self.perplexity_longest
-            self.best_step = self.step
+        if self.improves(now):
+            assert self.perplexity is not None
+            self.best_perplexity = max(self.perplexity, now)
+            self.best_longest, self.best_step = self.perplexity_longest, self.step
 
     def validated(self, config: TrainConfig, accuracy: float, perplexity: float) -> bool:
         """Note a validation, and whether it is the best; lower the rate where it is time.
