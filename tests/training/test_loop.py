@@ -232,14 +232,14 @@ def test_lengths_that_a_task_does_not_have_are_refused_at_once(tmp_path: Path) -
 def test_a_loss_that_is_not_finite_stops_before_the_update(
     bad: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, calls = Transducer.likelihood, []
+    original, calls = Transducer.objective, []
 
-    def likelihood(self: Transducer, batch: Any) -> Any:
+    def objective(self: Transducer, batch: Any, smoothing: float) -> Any:
         calls.append(1)
-        nll, symbols = original(self, batch)
-        return Likelihood(nll * bad if len(calls) == 11 else nll, symbols)
+        value, (nll, symbols) = original(self, batch, smoothing)
+        return value, Likelihood(nll * bad if len(calls) == 11 else nll, symbols)
 
-    monkeypatch.setattr(Transducer, "likelihood", likelihood)
+    monkeypatch.setattr(Transducer, "objective", objective)
     told = rf"batch 11: the loss is {bad}; no update was made; the checkpoint after batch 8 is kept"
     with pytest.raises(Diverged, match=told):
         train(tiny(), tmp_path)
