@@ -16,6 +16,7 @@ from pushpop.training import Diverged, RunDirectory, TrainConfig, train
 from pushpop.training import data as data_module
 from pushpop.training import trainer as trainer_module
 from pushpop.training.checkpoint import file_of, steps_in
+from pushpop.training.data import make_data
 from pushpop.training.schedule import Progress
 from pushpop.training.view import View
 from tests.training.runs import remains, tiny
@@ -139,6 +140,17 @@ def test_noise_rises_while_steady_and_the_decay_waits_for_it() -> None:
         seen.append((progress.gate_noise(config), progress.rate))
     assert seen[:5] == [(0.5, 1e-3), (0.5, 1e-3), (1.0, 1e-3), (1.5, 1e-3), (2.0, 1e-3)]
     assert seen[5:] == [(2.0, 1e-3 * 0.99), (2.0, 1e-3 * 0.99 * 0.99)]
+
+
+def test_lengths_of_a_grammar_can_be_trained_on_equally_often() -> None:
+    longer = []
+    for uniform in (False, True):
+        data = make_data(tiny(task="svo-sov", uniform_lengths=uniform, batch_size=200))
+        batch = next(iter(data.batches((8, 40), 0)))
+        longer.append(float(batch.lengths.double().mean()))
+    assert longer[1] > 1.3 * longer[0]
+    assert data.task.length_probabilities(9)[8] > 0  # tests draw as the grammar does
+    assert not data.task.uniform_lengths
 
 
 @pytest.mark.parametrize("optimiser", ["rmsprop", "adam"])

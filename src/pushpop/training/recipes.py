@@ -30,6 +30,7 @@ def pushpop(task: str, memory: str, longest: int) -> dict[str, Any]:
         "memory_width": 64,
         "input_scale": 0.2,
         "learning_rate": 3e-3,
+        "uniform_lengths": True,
         "curriculum_start": min(24 if task == "reverse" else 10, longest),
         "curriculum_below": 2.0,
         "decay": 0.999,
