@@ -38,7 +38,7 @@ def pushpop(task: str, memory: str, longest: int) -> dict[str, Any]:
         "noise_rise": 300,
     }
     if task != "reverse" and memory == "deque":
-        found |= {"push_bias": (2.0, -3.0), "pop_bias": (-3.0, -2.0)}
+        found |= {"push_bias": (1.0, -4.0), "pop_bias": (-4.0, -1.0)}
     elif task != "reverse" and memory != "none":
         found["push_bias"] = 1.0
     return found
