@@ -28,7 +28,7 @@ class Progress:
     epoch: int = 0  # batches in an epoch of given pairs; 0: pairs are drawn
     best_valid: tuple[float, float] | None = None  # accuracy and perplexity in validation
     waited: int = 0  # epochs since then
-    steady: int = 0  # batches at full length when the window's perplexity was low
+    steady: int = 0  # how far the noise on the gates has risen, in batches
     solved: int = 0  # tests in a row that found the task solved
     seconds: float = 0.0
 
@@ -64,7 +64,8 @@ class Progress:
         return self.rate * (self.step + 1) / config.warmup
 
     def gate_noise(self, config: TrainConfig) -> float:
-        """The noise of the next batch. It rises only while the model keeps up with it."""
+        """The noise of the next batch. It rises while the model keeps up with it, and falls while
+        it does not."""
         if not config.noise_rise:
             return config.gate_noise if self.steady else 0.0
         return config.gate_noise * min(1.0, self.steady / config.noise_rise)
@@ -83,9 +84,11 @@ class Progress:
                 self.longest = min(full, self.longest + max(1, self.longest // 2))
                 self.window = []
         elif recent < config.decay_below:
-            self.steady += 1
-            if self.steady > config.noise_rise:
+            if self.steady >= config.noise_rise:
                 self.rate *= config.decay
+            self.steady = min(self.steady + 1, max(1, config.noise_rise))
+        elif config.noise_rise:
+            self.steady = max(0, self.steady - 1)
 
     def report(self) -> float:
         """The average training perplexity since the last report; starts a new average."""
