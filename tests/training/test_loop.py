@@ -1,6 +1,7 @@
 """A run from start to finish: what it writes, when it stops, what it refuses."""
 
 import json
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -132,15 +133,22 @@ def test_the_learning_rate_decays_at_full_length_while_steady(tmp_path: Path) ->
 
 
 def test_noise_rises_and_falls_as_the_model_keeps_up_and_the_decay_waits_for_it() -> None:
-    config = tiny(curriculum_start=0, window=1, gate_noise=2, noise_rise=4, decay_below=10)
+    config = tiny(
+        curriculum_start=0,
+        window=1,
+        gate_noise=2,
+        noise_rise=4,
+        decay_below=exp(1.5),
+        curriculum_below=exp(4),
+    )
     progress = Progress.start(config)
     seen = []
-    for loss in (5, 1, 1, 5, 1, 1, 1, 1, 1, 5):
+    for loss in (5, 1, 1, 2, 5, 1, 1, 1, 1, 1, 5):
         progress.after_batch(config, nll=loss, symbols=1)
         seen.append((progress.gate_noise(config), progress.rate))
     noise, rates = zip(*seen, strict=True)
-    assert noise == (0.0, 0.5, 1.0, 0.5, 1.0, 1.5, 2.0, 2.0, 2.0, 1.5)
-    assert rates == (*[1e-3] * 7, 1e-3 * 0.99, *[1e-3 * 0.99 * 0.99] * 2)
+    assert noise == (0.0, 0.5, 1.0, 1.0, 0.5, 1.0, 1.5, 2.0, 2.0, 2.0, 1.5)
+    assert rates == (*[1e-3] * 8, 1e-3 * 0.99, *[1e-3 * 0.99 * 0.99] * 2)
 
 
 def test_lengths_of_a_grammar_can_be_trained_on_equally_often() -> None:

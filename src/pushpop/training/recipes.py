@@ -40,7 +40,7 @@ def pushpop(task: str, memory: str, longest: int) -> dict[str, Any]:
         "noise_rise": 300,
     }
     if task != "reverse" and memory == "deque":
-        found |= {"push_bias": (1.0, -4.0), "pop_bias": (-4.0, -1.0)}
+        found |= {"push_bias": (1.0, -8.0), "pop_bias": (-8.0, -1.0)}
     elif task != "reverse" and memory != "none":
         found["push_bias"] = 1.0
     return found

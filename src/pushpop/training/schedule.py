@@ -65,7 +65,7 @@ class Progress:
 
     def gate_noise(self, config: TrainConfig) -> float:
         """The noise of the next batch. It rises while the model keeps up with it, and falls while
-        it does not."""
+        what was learnt is lost."""
         if not config.noise_rise:
             return config.gate_noise if self.steady else 0.0
         return config.gate_noise * min(1.0, self.steady / config.noise_rise)
@@ -87,7 +87,7 @@ class Progress:
             if self.steady >= config.noise_rise:
                 self.rate *= config.decay
             self.steady = min(self.steady + 1, max(1, config.noise_rise))
-        elif config.noise_rise:
+        elif config.noise_rise and recent > config.curriculum_below:
             self.steady = max(0, self.steady - 1)
 
     def report(self) -> float:
