@@ -1,7 +1,6 @@
 """A run from start to finish: what it writes, when it stops, what it refuses."""
 
 import json
-from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -132,23 +131,30 @@ def test_the_learning_rate_decays_at_full_length_while_steady(tmp_path: Path) ->
     assert decayed[-1] == pytest.approx(1e-3 * 0.99 ** (len(decayed) - 2), rel=1e-9)
 
 
-def test_noise_rises_and_falls_as_the_model_keeps_up_and_the_decay_waits_for_it() -> None:
-    config = tiny(
-        curriculum_start=0,
-        window=1,
-        gate_noise=2,
-        noise_rise=4,
-        decay_below=exp(1.5),
-        curriculum_below=exp(4),
-    )
+def test_noise_rises_while_steady_and_the_decay_waits_for_it() -> None:
+    config = tiny(curriculum_start=0, window=1, gate_noise=2, noise_rise=4, decay_below=10)
     progress = Progress.start(config)
     seen = []
-    for loss in (5, 1, 1, 2, 5, 1, 1, 1, 1, 1, 5):
+    for loss in (5, 1, 1, 5, 1, 1, 1, 1):
         progress.after_batch(config, nll=loss, symbols=1)
         seen.append((progress.gate_noise(config), progress.rate))
     noise, rates = zip(*seen, strict=True)
-    assert noise == (0.0, 0.5, 1.0, 1.0, 0.5, 1.0, 1.5, 2.0, 2.0, 2.0, 1.5)
-    assert rates == (*[1e-3] * 8, 1e-3 * 0.99, *[1e-3 * 0.99 * 0.99] * 2)
+    assert noise == (0.0, 0.5, 1.0, 1.0, 1.5, 2.0, 2.0, 2.0)
+    assert rates == (*[1e-3] * 6, 1e-3 * 0.99, 1e-3 * 0.99 * 0.99)
+
+
+def test_the_curriculum_begins_anew_when_what_was_learnt_is_lost() -> None:
+    config = tiny(
+        curriculum_start=4, train_lengths="2-6", window=1, noise_rise=4, decay_below=5,
+        curriculum_below=50,
+    )  # fmt: skip
+    progress = Progress.start(config)
+    for loss, longest in ((1, 6), (4, 6), (1, 6), (4.5, 6), (4.7, 4), (4, 4), (1, 6)):
+        progress.after_batch(config, nll=loss, symbols=1)
+        assert progress.longest == longest
+    progress.report()
+    assert progress.perplexity_longest == 4
+    assert progress.gate_noise(config) == 0
 
 
 def test_lengths_of_a_grammar_can_be_trained_on_equally_often() -> None:

@@ -7,6 +7,9 @@ from typing import Any
 from pushpop.tasks import Lengths
 from pushpop.training.config import TrainConfig
 
+LOST = 2
+"""So many times the perplexity at which something counts as learnt, it counts as lost."""
+
 
 @dataclass
 class Progress:
@@ -64,14 +67,17 @@ class Progress:
         return self.rate * (self.step + 1) / config.warmup
 
     def gate_noise(self, config: TrainConfig) -> float:
-        """The noise of the next batch. It rises while the model keeps up with it, and falls while
-        what was learnt is lost."""
+        """The noise of the next batch. It rises while the model keeps up with it."""
         if not config.noise_rise:
             return config.gate_noise if self.steady else 0.0
         return config.gate_noise * min(1.0, self.steady / config.noise_rise)
 
     def after_batch(self, config: TrainConfig, nll: float, symbols: int) -> None:
-        """Count a batch; raise the curriculum or lower the learning rate where it is time."""
+        """Count a batch; raise the curriculum or lower the learning rate where it is time.
+
+        A model that has lost at full length what it had learnt seldom finds it again there, and
+        soon does on short sources: the curriculum begins anew.
+        """
         self.step += 1
         self.interval = self.interval[0] + nll, self.interval[1] + symbols
         self.window = [*self.window, (nll, symbols)][-config.window :]
@@ -87,8 +93,9 @@ class Progress:
             if self.steady >= config.noise_rise:
                 self.rate *= config.decay
             self.steady = min(self.steady + 1, max(1, config.noise_rise))
-        elif config.noise_rise and recent > config.curriculum_below:
-            self.steady = max(0, self.steady - 1)
+        elif config.curriculum_start and recent > LOST * config.curriculum_below:
+            self.longest = self.interval_longest = config.curriculum_start
+            self.steady, self.window = 0, []
 
     def report(self) -> float:
         """The average training perplexity since the last report; starts a new average."""
