@@ -1,6 +1,7 @@
 """What the README, the docs and the examples show is what happens."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -37,3 +38,21 @@ def test_the_worked_example_shows_the_papers_numbers() -> None:
         "pop  at steps 1, 2, 3: 0, -1, -1",
     ):
         assert part in shown
+
+
+def test_the_example_of_own_pairs_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = runpy.run_path(str(ROOT / "examples" / "own_pairs.py"))
+    for verb, ending, form in (
+        ("stop", "ed", "stopped"),
+        ("cry", "ed", "cried"),
+        ("tie", "ing", "tying"),
+        ("play", "ing", "playing"),
+        ("wash", "s", "washes"),
+    ):
+        assert example["inflect"](verb, ending) == form
+    example["main"](epochs=1)
+    assert "48 of verbs that the model has not seen" in capsys.readouterr().out
+    assert (tmp_path / "inflector" / "config.json").exists()
