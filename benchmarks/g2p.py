@@ -18,26 +18,27 @@ from typing import Any
 from machine import RESULTS, describe_machine
 from pushpop import Transducer
 from pushpop.files import write_file
+from pushpop.models.scoring import score_pairs
 from pushpop.tasks.pairs_file import PairsOptions, read_pairs
 from pushpop.training import TrainConfig, train
+from pushpop.training.recipes import RECIPES
 from pushpop.training.view import Plain
 
 ALONE = {"encoder": "none", "attention": False}
 VARIANTS: dict[str, dict[str, Any]] = {
     "recipe": {},
+    "no memory": {"memory": "none"},
+    "queue": {"memory": "queue"},
+    "no attention": {"attention": False},
+    "no encoder": {"encoder": "none"},
+    "2 heads": {"heads": 2},
+    "2 layers": {"layers": 2},
     "deque alone": {**ALONE, "memory": "deque"},
     "queue alone": {**ALONE, "memory": "queue"},
     "stack alone": {**ALONE, "memory": "stack"},
     "lstm alone": {**ALONE, "memory": "none"},
-    "deque, encoder": {"memory": "deque", "attention": False},
-    "deque, attention": {"memory": "deque", "encoder": "none"},
-    "deque, encoder, attention": {"memory": "deque"},
-    "queue, encoder, attention": {"memory": "queue"},
-    "stack, encoder, attention": {"memory": "stack"},
-    "lstm, encoder, attention": {"memory": "none"},
-    "deque, encoder, attention, 2 heads": {"memory": "deque", "heads": 2},
-    "deque, encoder, attention, 2 layers": {"memory": "deque", "layers": 2},
 }
+"""What is given beside the recipe `pairs`."""
 PATH = RESULTS / "g2p.json"
 
 
@@ -67,8 +68,6 @@ def measure(data: Path, language: str, variant: str, seed: int, runs: Path) -> d
     model = Transducer.from_pretrained(folder)
     assert model.text is not None
     dev = read_pairs(files["dev"], PairsOptions.like(model.text))
-    from pushpop.models.scoring import score_pairs
-
     scores = score_pairs(model, dev.pairs).to_dict()
     row = {
         "language": language,
@@ -107,7 +106,14 @@ def add(row: dict[str, Any]) -> None:
     with open(RESULTS / ".g2p.lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         every = sorted([*rows(), row], key=key_of)
-        data = {"machine": describe_machine(), "rows": every, "means": means(every)}
+        data = {
+            "machine": describe_machine(),
+            "seconds": "one thread, beside another training on the other core",
+            "recipe": RECIPES["pairs"]("pairs.tsv", "deque", 64),
+            "variants": VARIANTS,
+            "rows": every,
+            "means": means(every),
+        }
         write_file(PATH, f"{json.dumps(data, indent=1)}\n".encode())
 
 
