@@ -39,6 +39,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "lstm alone": {**ALONE, "memory": "none"},
 }
 """What is given beside the recipe `pairs`."""
+LANGUAGES = {"ice": "Icelandic", "hun": "Hungarian", "dut": "Dutch"}
 PATH = RESULTS / "g2p.json"
 
 
@@ -120,8 +121,11 @@ def add(row: dict[str, Any]) -> None:
 def means(every: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The mean of each language and variant over its seeds."""
     found = []
-    for language, variant in sorted({(row["language"], row["variant"]) for row in every}):
+    order = [(language, variant) for language in LANGUAGES for variant in VARIANTS]
+    for language, variant in order:
         mine = [r for r in every if (r["language"], r["variant"]) == (language, variant)]
+        if not mine:
+            continue
         figures = ("dev_accuracy", "dev_word_error_rate", "dev_symbol_error_rate", "seconds")
         averages = {name: round(mean(row[name] for row in mine), 4) for name in figures}
         found.append({"language": language, "variant": variant, "seeds": len(mine), **averages})
@@ -129,13 +133,13 @@ def means(every: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def show() -> None:
-    """The means as a Markdown table."""
-    print("| language | model | seeds | accuracy | word error | symbol error | minutes |")
-    print("|---|---|---|---|---|---|---|")
+    """The means as a Markdown table, as docs/own-data.md has it."""
+    print("| language | model | seeds | accuracy | word error | symbol error |")
+    print("|---|---|---|---|---|---|")
     for row in means(rows()):
         shares = (row[f"dev_{n}"] for n in ("accuracy", "word_error_rate", "symbol_error_rate"))
-        cells = [row["language"], row["variant"], row["seeds"], *(f"{s:.1%}" for s in shares)]
-        print("|", " | ".join(map(str, [*cells, f"{row['seconds'] / 60:.1f}"])), "|")
+        cells = [LANGUAGES[row["language"]], row["variant"], row["seeds"]]
+        print("|", " | ".join(map(str, [*cells, *(f"{100 * s:.1f} %" for s in shares)])), "|")
 
 
 if __name__ == "__main__":
