@@ -61,6 +61,17 @@ def add_parameters(command: ArgumentParser, name: str, function: Callable[..., N
             command.add_argument(*spellings, type=kind, default=default, help=text)
 
 
+def join_negatives(args: list[str]) -> list[str]:
+    """`--pop-bias -2,-2` as `--pop-bias=-2,-2`: argparse takes the list for an option."""
+    joined: list[str] = []
+    for arg in args:
+        if re.fullmatch(r"-[\d.]+(,-?[\d.]+)+", arg) and joined and joined[-1].startswith("--"):
+            joined[-1] += f"={arg}"
+        else:
+            joined.append(arg)
+    return joined
+
+
 def nearest_option(message: str, args: list[str]) -> str:
     """The end of a message about an unknown option of `train`: the option that may be meant."""
     unknown = re.search(r"unrecognized arguments: --([\w-]+)", message)
@@ -71,12 +82,13 @@ def nearest_option(message: str, args: list[str]) -> str:
 
 def main(args: list[str] | None = None) -> None:
     """Run a command; a mistake in its input is one line on stderr and exit code 2."""
+    args = join_negatives(sys.argv[1:] if args is None else args)
     try:
         options = build_parser().parse_args(args)
         COMMANDS[options.subcommand](**options[options.subcommand])
         sys.stdout.flush()
     except (InputError, ArgumentError) as error:
-        hint = nearest_option(str(error), sys.argv[1:] if args is None else args)
+        hint = nearest_option(str(error), args)
         print("pushpop:", *f"{error}{hint}".split(), file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:

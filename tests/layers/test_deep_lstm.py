@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from pushpop import DeepLSTM
+from pushpop.layers import packed_lstm
 
 T, B, W, H, L = 7, 4, 3, 5, 3  # steps, batch, input width, hidden width, layers
 LENGTHS = [4, 7, 1, 4]
@@ -232,6 +233,29 @@ def test_gradients_of_small_layers_agree_with_finite_differences() -> None:
     lstm = DeepLSTM(2, 2, 2).double()
     x = torch.randn(3, 2, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: lstm(x, lengths=[3, 2])[0], (x,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+def test_the_compiled_kernels_equal_torchs(
+    lengths: list[int] | None, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lstm = DeepLSTM(W, H, L).to(dtype)
+    x = torch.randn(T, B, W, dtype=dtype, requires_grad=True)
+    found = lstm(x, lengths=lengths)
+    found_gradients = gradients(lstm, look_at_everything(*found), x)
+    monkeypatch.setattr(packed_lstm, "can_run", lambda x: False)
+    wanted = lstm(x, lengths=lengths)
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(found_gradients, gradients(lstm, look_at_everything(*wanted), x))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_the_packed_layer_passes_opcheck() -> None:
+    x, h, c = (torch.randn(n, 5, requires_grad=True) for n in (6, 3, 3))
+    weights = (torch.randn(20, 5, requires_grad=True) for _ in range(2))
+    bias = torch.randn(20, requires_grad=True)
+    torch.library.opcheck(packed_lstm.lstm, (x, [3, 2, 1], h, c, *weights, bias))
 
 
 def test_copies_files_and_no_grad_give_the_same(lstm: DeepLSTM, x: Tensor) -> None:

@@ -31,6 +31,7 @@ TINY: dict[str, Any] = {
     "decay": 0.99,
     "decay_below": 135,
     "gate_noise": 0.5,
+    "noise_rise": 3,
 }
 # For two processes: five rows, and lengths from 2 to 20, so that both have different numbers of
 # symbols. A large epsilon, lest RMSProp makes a large step of the rounding in a small gradient. No

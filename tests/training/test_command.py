@@ -53,6 +53,11 @@ def test_the_command_is_the_function(tmp_path: Path, capsys: Captured) -> None:
     assert "this run is finished" in capsys.readouterr().out
 
 
+def test_a_list_of_negative_numbers_is_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["train", "copy", "--memory", "deque", "--pop-bias", "-2,-1.5", "--print-config"])
+    assert yaml.safe_load(capsys.readouterr().out)["pop_bias"] == [-2, -1.5]
+
+
 def test_print_config_shows_every_option_and_is_a_config_file(
     tmp_path: Path, capsys: Captured
 ) -> None:

@@ -16,6 +16,7 @@ from pushpop.training import Diverged, RunDirectory, TrainConfig, train
 from pushpop.training import data as data_module
 from pushpop.training import trainer as trainer_module
 from pushpop.training.checkpoint import file_of, steps_in
+from pushpop.training.schedule import Progress
 from pushpop.training.view import View
 from tests.training.runs import remains, tiny
 
@@ -121,12 +122,23 @@ def test_the_curriculum_rises_by_half_to_full_length(tmp_path: Path) -> None:
 
 
 def test_the_learning_rate_decays_at_full_length_while_steady(tmp_path: Path) -> None:
-    train(tiny(report_every=1, evaluate_every=100, decay_below=1000), tmp_path)
+    train(tiny(report_every=1, evaluate_every=100, decay_below=1000, noise_rise=0), tmp_path)
     found = lines(tmp_path)
     decayed = [line["learning_rate"] for line in found if line["longest"] == 6]
     assert all(line["learning_rate"] == 1e-3 for line in found if line["longest"] < 6)
     assert len(decayed) > 10
     assert decayed[-1] == pytest.approx(1e-3 * 0.99 ** (len(decayed) - 2), rel=1e-9)
+
+
+def test_noise_rises_while_steady_and_the_decay_waits_for_it() -> None:
+    config = tiny(curriculum_start=0, window=1, gate_noise=2, noise_rise=4, decay_below=10)
+    progress = Progress.start(config)
+    seen = []
+    for loss in (1, 5, 1, 1, 1, 1, 1):  # a hard batch in between changes nothing
+        progress.after_batch(config, nll=loss, symbols=1)
+        seen.append((progress.gate_noise(config), progress.rate))
+    assert seen[:5] == [(0.5, 1e-3), (0.5, 1e-3), (1.0, 1e-3), (1.5, 1e-3), (2.0, 1e-3)]
+    assert seen[5:] == [(2.0, 1e-3 * 0.99), (2.0, 1e-3 * 0.99 * 0.99)]
 
 
 @pytest.mark.parametrize("optimiser", ["rmsprop", "adam"])

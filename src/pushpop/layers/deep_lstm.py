@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from pushpop.layers import packed_lstm
 from pushpop.layers.lengths import check_lengths
 from pushpop.layers.precision import check_like, outside_autocast
 
@@ -158,15 +159,25 @@ class DeepLSTM(nn.Module):
         with outside_autocast(x):
             for k in range(self.num_layers):
                 given = x if k == 0 else torch.cat([x, self._drop(below)], dim=-1)
-                start = (h[k : k + 1].contiguous(), c[k : k + 1].contiguous())
-                options = (self._weights(k), True, 1, 0.0, self.training, False)
-                if batch_sizes is None:
-                    below, h_end, c_end = torch.lstm(given, start, *options, False)
-                else:
-                    below, h_end, c_end = torch.lstm(given, batch_sizes, start, *options)
+                below, h_end, c_end = self._run_layer(k, given, batch_sizes, h[k], c[k])
                 hs.append(h_end)
                 cs.append(c_end)
-        return below, (torch.cat(hs), torch.cat(cs))
+        return below, (torch.stack(hs), torch.stack(cs))
+
+    def _run_layer(
+        self, k: int, x: Tensor, batch_sizes: Tensor | None, h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Layer k over x, [T, B, ...] or packed: its h at every step, and the final h and c."""
+        weights = self._weights(k)
+        if batch_sizes is not None and packed_lstm.can_run(x):
+            return packed_lstm.run(x, batch_sizes.tolist(), h, c, weights[:3])
+        start = (h[None].contiguous(), c[None].contiguous())
+        options = (weights, True, 1, 0.0, self.training, False)
+        if batch_sizes is None:
+            below, h, c = torch.lstm(x, start, *options, False)
+        else:
+            below, h, c = torch.lstm(x, batch_sizes, start, *options)
+        return below, h[0], c[0]
 
     def _run_packed(
         self, x: PackedSequence, state: LSTMState | None

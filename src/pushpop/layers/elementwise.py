@@ -73,25 +73,31 @@ def _begin_row(t, b, now, befores, z, projected, bias, acts):
 
 
 @_jit
+def lstm_row(a, c, c_before, out):
+    """The blocks i, f, o, g go through their functions in place; c goes on a step, and h is out."""
+    H = c.size
+    i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
+    sigmoid_row(a[: 3 * H])
+    tanh_row(g)
+    for k in range(H):
+        c_before[k] = c[k]
+    for k in range(H):
+        c[k] = f[k] * c_before[k] + i[k] * g[k]
+    for k in range(H):
+        out[k] = c[k]
+    tanh_row(out)
+    for k in range(H):
+        out[k] *= o[k]
+
+
+@_jit
 def lstm_forward(t, rows, now, befores, z, projected, bias, acts, hidden, c, c_befores):
     """acts[t] becomes the blocks i, f, o, g after their functions; h and c go on a step."""
     H = c.shape[1]
     for b in range(rows):
         _begin_row(t, b, now, befores, z, projected, bias, acts)
-        a, h, out = acts[t, b], now[b, :H], hidden[t, b]
-        i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
-        state, before = c[b], c_befores[t, b]
-        sigmoid_row(a[: 3 * H])
-        tanh_row(g)
-        for k in range(H):
-            before[k] = state[k]
-        for k in range(H):
-            state[k] = f[k] * before[k] + i[k] * g[k]
-        for k in range(H):
-            out[k] = state[k]
-        tanh_row(out)
-        for k in range(H):
-            out[k] *= o[k]
+        out, h = hidden[t, b], now[b, :H]
+        lstm_row(acts[t, b], c[b], c_befores[t, b], out)
         for k in range(H):
             h[k] = out[k]
 
@@ -165,35 +171,69 @@ def gates_backward(t, rows, values, d_values, d_value, gates, d_gates, weight, g
 
 
 @_jit
+def lstm_row_back(a, c_before, dh, dc, z, squashed):
+    """z becomes the blocks' gradient, dc that of c_{t-1}, from those of h_t and c_t."""
+    H, one = dc.size, dc.dtype.type(1)
+    i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
+    d_i, d_f, d_o, d_g = z[:H], z[H : 2 * H], z[2 * H : 3 * H], z[3 * H :]
+    for k in range(H):
+        squashed[k] = f[k] * c_before[k] + i[k] * g[k]
+    tanh_row(squashed)
+    for k in range(H):
+        dc[k] += dh[k] * o[k] * (one - squashed[k] * squashed[k])
+    for k in range(H):
+        d_o[k] = dh[k] * squashed[k] * o[k] * (one - o[k])
+    for k in range(H):
+        d_i[k] = dc[k] * g[k] * i[k] * (one - i[k])
+    for k in range(H):
+        d_g[k] = dc[k] * i[k] * (one - g[k] * g[k])
+    for k in range(H):
+        d_f[k] = dc[k] * c_before[k] * f[k] * (one - f[k])
+    for k in range(H):
+        dc[k] *= f[k]
+
+
+@_jit
 def lstm_backward(t, rows, befores, acts, c_befores, d_now, d_c, d_z, d_blocks, direct):
     """d_z[t], and its copy d_blocks, from the gradients of h_t, d_now[:, :H], and of c_t, d_c (then
     that of c_{t-1}).
     """
-    H = d_c.shape[1]
-    one = d_c.dtype.type(1)
-    squashed = np.empty(H, d_c.dtype)  # tanh(c_t)
+    squashed = np.empty(d_c.shape[1], d_c.dtype)  # tanh(c_t)
     for b in range(rows):
-        a, z, copy = acts[t, b], d_z[t, b], d_blocks[b]
-        i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
-        dh, dc, before = d_now[b], d_c[b], c_befores[t, b]
-        d_i, d_f, d_o, d_g = z[:H], z[H : 2 * H], z[2 * H : 3 * H], z[3 * H :]
-        for k in range(H):
-            squashed[k] = f[k] * before[k] + i[k] * g[k]
-        tanh_row(squashed)
-        for k in range(H):
-            dc[k] += dh[k] * o[k] * (one - squashed[k] * squashed[k])
-        for k in range(H):
-            d_o[k] = dh[k] * squashed[k] * o[k] * (one - o[k])
-        for k in range(H):
-            d_i[k] = dc[k] * g[k] * i[k] * (one - i[k])
-        for k in range(H):
-            d_g[k] = dc[k] * i[k] * (one - g[k] * g[k])
-        for k in range(H):
-            d_f[k] = dc[k] * before[k] * f[k] * (one - f[k])
-        for k in range(H):
-            dc[k] *= f[k]
+        z, copy = d_z[t, b], d_blocks[b]
+        lstm_row_back(acts[t, b], c_befores[t, b], d_now[b], d_c[b], z, squashed)
         for k in range(z.size):
             copy[k] = z[k]
+
+
+@_jit
+def packed_forward(start, rows, z, acts, hidden, h, befores, c, c_befores):
+    """A step of an LSTM on rows start, start + 1, ... of packed data: acts holds the input's share
+    of the blocks, z [B, 4 H] that of h [B, H].
+    """
+    H = c.shape[1]
+    for b in range(rows):
+        row = start + b
+        a, recurrent, old, before, out = acts[row], z[b], h[b], befores[row], hidden[row]
+        for k in range(a.size):
+            a[k] += recurrent[k]
+        for k in range(H):
+            before[k] = old[k]
+        lstm_row(a, c[b], c_befores[row], out)
+        for k in range(H):
+            old[k] = out[k]
+
+
+@_jit
+def packed_backward(start, rows, grad_hidden, acts, c_befores, d_h, d_c, d_acts):
+    """d_acts of those rows from the gradients of h_t and c_t, d_h and d_c [B, H]."""
+    squashed = np.empty(d_c.shape[1], d_c.dtype)
+    for b in range(rows):
+        row = start + b
+        given, dh = grad_hidden[row], d_h[b]
+        for k in range(dh.size):
+            dh[k] += given[k]
+        lstm_row_back(acts[row], c_befores[row], dh, d_c[b], d_acts[row], squashed)
 
 
 @_jit

@@ -129,10 +129,14 @@ def recurrence(
     final_c.copy_(c)
     z, value = acts.new_empty(acts.shape[1:]), values.new_empty(values[0].flatten(1).shape)
     projected = acts.new_empty(AHEAD, *z.shape)
-    by_now, by_h, by_x = _padded(recurrent.T), value_weight.T.contiguous(), _padded(by_x.T)
+    by_now, by_h, by_x = (
+        cache_padded(recurrent.T),
+        value_weight.T.contiguous(),
+        cache_padded(by_x.T),
+    )
     walker = Walker(kind, now, H, values, gates, initial, strengths, log)
-    cell_arrays = _arrays(now, befores, z, projected, bias, acts, hidden, final_c, c_befores)
-    gate_arrays = _arrays(
+    cell_arrays = as_arrays(now, befores, z, projected, bias, acts, hidden, final_c, c_befores)
+    gate_arrays = as_arrays(
         hidden, gate_weight, gate_bias, gates, value, value_bias, values.view(T, B, -1)
     )
     forward = FORWARD[cell]
@@ -151,7 +155,7 @@ def recurrence(
     return out
 
 
-def _arrays(*tensors: Tensor) -> list[Any]:
+def as_arrays(*tensors: Tensor) -> list[Any]:
     """What the compiled parts work on: the same memory, where it is contiguous."""
     return [x.detach().contiguous().numpy() for x in tensors]
 
@@ -192,7 +196,7 @@ def _outputs(
     ]
 
 
-def _padded(weight: Tensor) -> Tensor:
+def cache_padded(weight: Tensor) -> Tensor:
     """The same matrix with rows a little longer in memory: rows of a power of two collide in the
     cache, and a small product then takes up to half as long again.
     """
@@ -229,11 +233,11 @@ def recurrence_backward(
         kind, d_now, H, values, initial, (final_s, final_rows, counts), log, grad_s, d_values,
         d_gates,
     )  # fmt: skip
-    gate_arrays = _arrays(
+    gate_arrays = as_arrays(
         flat_values, flat_d_values, d_value, gates, d_gates, gate_weight, grad_h, d_now
     )
-    cell_arrays = _arrays(befores, acts, c_befores, d_now, d_c, d_z, d_blocks, direct)
-    by_now = _padded(recurrent)
+    cell_arrays = as_arrays(befores, acts, c_befores, d_now, d_c, d_z, d_blocks, direct)
+    by_now = cache_padded(recurrent)
     backward = BACKWARD[cell]
     for t in range(T - 1, -1, -1):
         n = sizes[t]

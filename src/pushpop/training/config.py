@@ -114,6 +114,9 @@ class TrainConfig:
     gate_noise: float = option(
         0.0, "noise on the gates from when it is steady: teaches all or nothing; 0: none", least=0
     )
+    noise_rise: int = option(
+        0, "steady batches in which the noise rises to its value; the decay waits for it", least=0
+    )
     steps: int = option(10_000, "stop after so many batches", least=1)
     epochs: int = option(0, "stop after so many epochs of a file; 0: no limit", least=0)
     patience: int = option(

@@ -22,22 +22,29 @@ def paper(task: str, memory: str, longest: int) -> dict[str, Any]:
 
 def pushpop(task: str, memory: str, longest: int) -> dict[str, Any]:
     """A small controller with quiet inputs, short sources first; once that is learnt, noise on the
-    gates, and a learning rate that fades.
+    gates that rises slowly, and a learning rate that fades.
 
     Reversal starts with longer sources: the controller holds short ones by itself, and then leaves
-    the memory alone.
+    the memory alone. Elsewhere the gates start so that what is read in is kept in order: pushes
+    open, pops shut, and a deque as a queue, since with both of its ends pushing, the first symbol
+    lies in the middle, out of reach.
     """
-    start = 24 if task == "reverse" else 10
-    return {
+    found: dict[str, Any] = {
         "hidden": 48,
         "memory_width": 64,
         "input_scale": 0.2,
         "learning_rate": 3e-3,
-        "curriculum_start": min(start, longest),
+        "curriculum_start": min(24 if task == "reverse" else 10, longest),
         "curriculum_below": 2.0,
-        "decay": 0.998,
+        "decay": 0.999,
         "gate_noise": 2.0,
+        "noise_rise": 300,
     }
+    if task != "reverse" and memory == "deque":
+        found |= {"push_bias": (2.0, -3.0), "pop_bias": (-3.0, -2.0)}
+    elif task != "reverse" and memory != "none":
+        found["push_bias"] = 1.0
+    return found
 
 
 def pairs(task: str, memory: str, longest: int) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Progress:
     epoch: int = 0  # batches in an epoch of given pairs; 0: pairs are drawn
     best_valid: tuple[float, float] | None = None  # accuracy and perplexity in validation
     waited: int = 0  # epochs since then
-    steady: bool = False  # whether the window's perplexity has been low at full length
+    steady: int = 0  # batches at full length when the window's perplexity was low
     solved: int = 0  # tests in a row that found the task solved
     seconds: float = 0.0
 
@@ -63,6 +63,12 @@ class Progress:
             return self.rate
         return self.rate * (self.step + 1) / config.warmup
 
+    def gate_noise(self, config: TrainConfig) -> float:
+        """The noise of the next batch. It rises only while the model keeps up with it."""
+        if not config.noise_rise:
+            return config.gate_noise if self.steady else 0.0
+        return config.gate_noise * min(1.0, self.steady / config.noise_rise)
+
     def after_batch(self, config: TrainConfig, nll: float, symbols: int) -> None:
         """Count a batch; raise the curriculum or lower the learning rate where it is time."""
         self.step += 1
@@ -77,8 +83,9 @@ class Progress:
                 self.longest = min(full, self.longest + max(1, self.longest // 2))
                 self.window = []
         elif recent < config.decay_below:
-            self.steady = True
-            self.rate *= config.decay
+            self.steady += 1
+            if self.steady > config.noise_rise:
+                self.rate *= config.decay
 
     def report(self) -> float:
         """The average training perplexity since the last report; starts a new average."""

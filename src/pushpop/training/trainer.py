@@ -104,7 +104,7 @@ class Trainer:
     @contextmanager
     def _noise(self) -> Iterator[None]:
         """Dropout, and noise on the gates once it is time: functions of seed, batch and process."""
-        amount = self.config.gate_noise if self.progress.steady else 0.0
+        amount = self.progress.gate_noise(self.config)
         if not amount and not self.config.dropout:
             yield
             return
