@@ -4,8 +4,8 @@
 
 8,000 made-up pairs of 4 to 12 letters and as many sounds; a model of the recipe's sizes that has
 not learnt anything, so predictions are held to 12 symbols. Medians of three; `transduce` is the
-whole command, with Python's start and all imports in it. Processor time is what it takes on a
-machine that does nothing else: all of it is done on one thread.
+whole command, with Python's start and all imports in it. All of it is done on one thread, so that
+processor time says what it costs where other programs run beside it.
 """
 
 import os

@@ -77,6 +77,12 @@ def test_the_figures_of_own_pairs_are_the_measured_ones() -> None:
     assert shown == [f"| {' | '.join(row)} |" for row in rows]
 
 
+def test_the_speed_of_own_pairs_is_the_measured_one() -> None:
+    measured = json.loads((ROOT / "results" / "own_data_speed.json").read_text())
+    for name, seconds in measured["seconds"].items():
+        assert f"| {name} | {seconds:.1f} | {measured['processor_seconds'][name]:.1f} |" in OWN_DATA
+
+
 def test_the_table_of_the_recipe_for_pairs_is_right(tmp_path: Path) -> None:
     few, many = tmp_path / "few.tsv", tmp_path / "many.tsv"
     few.write_text("a\tb\n" * 1999)

@@ -25,7 +25,7 @@ def transduce(
             probability between tabs
         beam: how many predictions are pursued at once; 1: the likeliest symbol at every step
         max_length: the most symbols in a prediction; by default twice the source's and 50 more
-        threads: threads that torch computes with; more than one pays for large models only
+        threads: threads that torch computes with; several are slow where other programs run too
     """
     from pushpop.models.shipped import find_model
     from pushpop.models.spelling import describe_unknown, unknown_symbols

@@ -10,8 +10,8 @@ import torch
 def threads(count: int) -> Iterator[None]:
     """So many inside, as many as before afterwards.
 
-    More than one pays for large models only, and costs dearly where others use the machine too:
-    threads that wait for each other at every small product keep all cores busy.
+    More than one costs dearly where others use the machine too: threads that wait for each other at
+    every small product keep all cores busy.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(count)
