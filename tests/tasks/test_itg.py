@@ -230,6 +230,14 @@ def test_only_lengths_that_the_grammar_has_are_drawn() -> None:
     assert drawn == {2, 6, 10, 14}
 
 
+def test_lengths_can_be_made_equally_likely() -> None:
+    usual = get_task("svo-sov")
+    drawn = [len(source) for source, _ in words(usual.with_uniform_lengths(), 5_000, 8, 17)]
+    assert chi_square.fit(drawn, dict.fromkeys(range(8, 18), 0.1)) > SURE
+    as_before = [len(source) for source, _ in words(usual, 5_000, 8, 17)]
+    assert chi_square.fit(as_before, dict.fromkeys(range(8, 18), 0.1)) < SURE
+
+
 @pytest.mark.parametrize(("low", "high", "near"), [(3, 5, "2, 6"), (1, 1, "2")])
 def test_lengths_that_the_grammar_cannot_have_are_refused(low: int, high: int, near: str) -> None:
     task = GrammarTask(parse_grammar("1/3 A -> a a | b\n2/3 A -> A[1] A[2] A[3] | A[3] A[1] A[2]"))

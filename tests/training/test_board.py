@@ -44,7 +44,7 @@ def test_every_number_of_the_log_is_a_point(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [2, 8, 15, 24])
 def test_a_run_that_was_killed_shows_no_point_twice(number: int, tmp_path: Path) -> None:
-    with at_call(Transducer, "likelihood", number, killed), pytest.raises(Killed):
+    with at_call(Transducer, "objective", number, killed), pytest.raises(Killed):
         train(tiny(tensorboard=True), tmp_path)
     train(tiny(tensorboard=True), tmp_path)
     assert shown(tmp_path) == logged(tmp_path)

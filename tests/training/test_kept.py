@@ -1,6 +1,7 @@
 """The model that a run keeps: its best checkpoint, unless it was solved or told otherwise."""
 
 import json
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,16 @@ import pytest
 from pushpop import Transducer
 from pushpop.cli import main
 from pushpop.evaluation import evaluate
-from pushpop.tasks import get_task
+from pushpop.tasks import draw_batch, get_task
 from pushpop.training import data as data_module
 from pushpop.training import loop as loop_module
 from pushpop.training import train
 from pushpop.training.checkpoint import file_of, load
+from pushpop.training.data import make_data
+from pushpop.training.parallel import Group
 from pushpop.training.schedule import Progress
 from pushpop.training.trained import load_trained
+from pushpop.training.trainer import Trainer
 from pushpop.training.view import end_of
 from tests.training.runs import Killed, at_call, killed, load_model, remains, tiny
 
@@ -25,7 +29,8 @@ CONFIG = {"curriculum_start": 0, "decay": 1}
 
 @pytest.fixture(autouse=True)
 def _relapse(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the reports find perplexities that are best at batch 12 of 24."""
+    """Have the reports find perplexities that are best at batch 12 of 24, and weights that are no
+    worse."""
     original = Progress.report
 
     def report(self: Progress) -> float:
@@ -34,6 +39,7 @@ def _relapse(monkeypatch: pytest.MonkeyPatch) -> None:
         return self.perplexity
 
     monkeypatch.setattr(Progress, "report", report)
+    monkeypatch.setattr(Trainer, "perplexity_now", lambda self: 1.0)
 
 
 def weights_at(run: Path, step: int) -> dict[str, bytes]:
@@ -54,6 +60,33 @@ def test_the_best_checkpoint_is_kept_and_tested(tmp_path: Path) -> None:
         again = evaluate(last, get_task("copy"), lengths, 5, stream=f"final-{name}")
         assert again == report["last"][name] != report[name]
     assert "kept: batch 12" in end_of(report)
+
+
+def test_weights_that_the_last_batch_spoilt_are_not_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def perplexity_now(self: Trainer) -> float:
+        return 100.0 if self.progress.step in (12, 20, 24) else 1.0
+
+    monkeypatch.setattr(Trainer, "perplexity_now", perplexity_now)
+    report = train(tiny(**CONFIG), tmp_path)
+    assert (report["kept_step"], report["best_step"]) == (16, 16)
+    assert report["best_perplexity"] == 2.0 + 3  # of the report at batch 15
+
+
+def test_the_weights_are_tried_on_batches_that_come_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    config = tiny(curriculum_start=0, decay=1, gate_noise=0, dropout=0.5)
+    trainer = Trainer(config, Group(), make_data(config))
+    trainer.step()
+    model, total, symbols = trainer.model.eval(), 0.0, 0
+    for index in range(1, 6):
+        batch = draw_batch(
+            get_task("copy"), seed=0, stream="train", index=index, batch_size=2, lengths=(2, 6)
+        )
+        nll, n = model.likelihood(batch)
+        total, symbols = total + float(nll.detach()), symbols + n
+    assert trainer.perplexity_now() == pytest.approx(exp(total / symbols), rel=1e-6)
 
 
 def test_the_last_weights_are_kept_when_told(tmp_path: Path) -> None:

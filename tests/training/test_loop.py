@@ -16,6 +16,7 @@ from pushpop.training import Diverged, RunDirectory, TrainConfig, train
 from pushpop.training import data as data_module
 from pushpop.training import trainer as trainer_module
 from pushpop.training.checkpoint import file_of, steps_in
+from pushpop.training.data import make_data
 from pushpop.training.schedule import Progress
 from pushpop.training.view import View
 from tests.training.runs import remains, tiny
@@ -134,11 +135,37 @@ def test_noise_rises_while_steady_and_the_decay_waits_for_it() -> None:
     config = tiny(curriculum_start=0, window=1, gate_noise=2, noise_rise=4, decay_below=10)
     progress = Progress.start(config)
     seen = []
-    for loss in (1, 5, 1, 1, 1, 1, 1):  # a hard batch in between changes nothing
+    for loss in (5, 1, 1, 5, 1, 1, 1, 1):
         progress.after_batch(config, nll=loss, symbols=1)
         seen.append((progress.gate_noise(config), progress.rate))
-    assert seen[:5] == [(0.5, 1e-3), (0.5, 1e-3), (1.0, 1e-3), (1.5, 1e-3), (2.0, 1e-3)]
-    assert seen[5:] == [(2.0, 1e-3 * 0.99), (2.0, 1e-3 * 0.99 * 0.99)]
+    noise, rates = zip(*seen, strict=True)
+    assert noise == (0.0, 0.5, 1.0, 1.0, 1.5, 2.0, 2.0, 2.0)
+    assert rates == (*[1e-3] * 6, 1e-3 * 0.99, 1e-3 * 0.99 * 0.99)
+
+
+def test_the_curriculum_begins_anew_when_what_was_learnt_is_lost() -> None:
+    config = tiny(
+        curriculum_start=4, train_lengths="2-6", window=1, noise_rise=4, decay_below=5,
+        curriculum_below=50,
+    )  # fmt: skip
+    progress = Progress.start(config)
+    for loss, longest in ((1, 6), (4, 6), (1, 6), (4.5, 6), (4.7, 4), (4, 4), (1, 6)):
+        progress.after_batch(config, nll=loss, symbols=1)
+        assert progress.longest == longest
+    progress.report()
+    assert progress.perplexity_longest == 4
+    assert progress.gate_noise(config) == 0
+
+
+def test_lengths_of_a_grammar_can_be_trained_on_equally_often() -> None:
+    longer = []
+    for uniform in (False, True):
+        data = make_data(tiny(task="svo-sov", uniform_lengths=uniform, batch_size=200))
+        batch = next(iter(data.batches((8, 40), 0)))
+        longer.append(float(batch.lengths.double().mean()))
+    assert longer[1] > 1.3 * longer[0]
+    assert data.task.length_probabilities(9)[8] > 0  # tests draw as the grammar does
+    assert not data.task.uniform_lengths
 
 
 @pytest.mark.parametrize("optimiser", ["rmsprop", "adam"])
@@ -232,14 +259,14 @@ def test_lengths_that_a_task_does_not_have_are_refused_at_once(tmp_path: Path) -
 def test_a_loss_that_is_not_finite_stops_before_the_update(
     bad: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, calls = Transducer.likelihood, []
+    original, calls = Transducer.objective, []
 
-    def likelihood(self: Transducer, batch: Any) -> Any:
+    def objective(self: Transducer, batch: Any, smoothing: float) -> Any:
         calls.append(1)
-        nll, symbols = original(self, batch)
-        return Likelihood(nll * bad if len(calls) == 11 else nll, symbols)
+        value, (nll, symbols) = original(self, batch, smoothing)
+        return value, Likelihood(nll * bad if len(calls) == 11 else nll, symbols)
 
-    monkeypatch.setattr(Transducer, "likelihood", likelihood)
+    monkeypatch.setattr(Transducer, "objective", objective)
     told = rf"batch 11: the loss is {bad}; no update was made; the checkpoint after batch 8 is kept"
     with pytest.raises(Diverged, match=told):
         train(tiny(), tmp_path)

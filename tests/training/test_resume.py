@@ -32,7 +32,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 # 24 batches; reports every 3, tests (of two ranges) every 6, checkpoints every 4. A save flushes
 # the log, the file and the folder: three calls of fsync.
 PLACES: dict[str, tuple[Any, str]] = {
-    "forward": (Transducer, "likelihood"),
+    "forward": (Transducer, "objective"),
     "update": (torch.optim.RMSprop, "step"),
     "test": (data_module, "evaluate"),
     "log": (RunDirectory, "log"),
@@ -75,7 +75,7 @@ def test_a_run_killed_again_and_again_ends_as_if_never_stopped(
 ) -> None:
     draw = Random(0)
     for _ in range(12):
-        kill = at_call(Transducer, "likelihood", draw.randint(1, 8), killed)
+        kill = at_call(Transducer, "objective", draw.randint(1, 8), killed)
         try:
             with kill:
                 train(tiny(), tmp_path)
@@ -115,7 +115,7 @@ def test_a_second_ctrl_c_leaves_at_once(straight: dict[str, Any], tmp_path: Path
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
 
-    with at_call(Transducer, "likelihood", 7, twice), pytest.raises(KeyboardInterrupt):
+    with at_call(Transducer, "objective", 7, twice), pytest.raises(KeyboardInterrupt):
         train(tiny(), tmp_path)
     assert steps_in(tmp_path / "checkpoints") == [4]
     train(tiny(), tmp_path)
@@ -127,7 +127,7 @@ def test_a_full_disk_is_an_input_error_and_loses_nothing(
     limit: int, straight: dict[str, Any], tmp_path: Path
 ) -> None:
     # Too small for the log, for all of the log, and for a checkpoint.
-    with at_call(Transducer, "likelihood", 2, killed), pytest.raises(Killed):
+    with at_call(Transducer, "objective", 2, killed), pytest.raises(Killed):
         train(tiny(), tmp_path)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))

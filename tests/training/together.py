@@ -146,7 +146,7 @@ def main() -> None:
     dist.init_process_group("gloo", timeout=PATIENCE)
     (FOLDER / "occupied").mkdir(exist_ok=True)
     (FOLDER / "occupied" / "thesis.tex").write_text("dear reader")
-    forward, step = (Transducer, "likelihood"), (loop_module.Trainer, "step")
+    forward, step = (Transducer, "objective"), (loop_module.Trainer, "step")
     found = {
         "gradients": gradients(5),
         "gradients of one row": gradients(1),

@@ -61,6 +61,10 @@ class Task(ABC):
     def sample(self, rng: np.random.Generator, batch_size: int, lengths: Lengths) -> Pairs:
         """Draw `batch_size` pairs whose source lengths lie within `lengths`."""
 
+    def with_uniform_lengths(self) -> "Task":
+        """The task with every source length as likely as any other; most are so anyway."""
+        return self
+
 
 def batch_rng(seed: int, stream: str, index: int) -> np.random.Generator:
     """The generator of batch `index` in a stream ("train", "test", ...) of a seed.

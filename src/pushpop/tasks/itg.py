@@ -6,6 +6,7 @@ the probability that the grammar gives it, and then every rule and every divisio
 among a rule's children by its probability given that length: the same distribution, no rejects.
 """
 
+from copy import copy
 from importlib import resources
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ class GrammarTask(Task):
         self.name = grammar.origin if name is None else name
         self.grammar = grammar
         self.vocabulary = Vocabulary(*grammar.terminals())
+        self.uniform_lengths = False
         self._tables: Tables | None = None
         self._chain = _longest_unit_chain(grammar)
         self._inside: Inside | None = None
@@ -62,13 +64,19 @@ class GrammarTask(Task):
         )
         return Pairs(source, source_lengths, target, target_lengths)
 
+    def with_uniform_lengths(self) -> "GrammarTask":
+        """The task with every length in a range that the grammar has as likely as any other."""
+        twin = copy(self)
+        twin.uniform_lengths, twin._lengths = True, {}
+        return twin
+
     def length_probabilities(self, longest: int) -> FloatArray:
         """[n]: the probability that a free derivation has a source of n symbols, n <= longest."""
         return self._probabilities(longest).P[0, : longest + 1]
 
     def _length_distribution(self, low: int, high: int) -> tuple[IntArray, FloatArray]:
-        """The lengths in the range that the grammar can produce, and the running sums of their
-        probabilities."""
+        """The lengths in the range that the grammar can produce, and the running sums of how
+        likely they are to be drawn."""
         if (low, high) not in self._lengths:
             probabilities = self.length_probabilities(high)[low:]
             if probabilities.max() < SMALLEST:
@@ -76,7 +84,8 @@ class GrammarTask(Task):
                     f"{self.name} has no source of length {low}-{high}{self._nearby(low, high)}"
                 )
             possible = np.flatnonzero(probabilities >= SMALLEST)
-            self._lengths[low, high] = possible + low, np.cumsum(probabilities[possible])
+            weights = np.ones(len(possible)) if self.uniform_lengths else probabilities[possible]
+            self._lengths[low, high] = possible + low, np.cumsum(weights)
         return self._lengths[low, high]
 
     def _nearby(self, low: int, high: int) -> str:

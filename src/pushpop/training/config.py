@@ -87,6 +87,9 @@ class TrainConfig:
     seed: int = option(0, "of the weights and the data; the same seed gives the same run", least=0)
     train_lengths: str = option("8-64", "shortest and longest source in training")
     test_lengths: str = option("65-128", "shortest and longest source in testing")
+    uniform_lengths: bool = option(
+        False, "train on all lengths of a grammar equally often, not as often as it has them"
+    )
     batch_size: int = option(10, "sequences in a batch", least=1)
     optimiser: Optimiser = option("rmsprop", "rmsprop or adam")
     learning_rate: float = option(1e-3, "step size of the optimiser", above=0)

@@ -62,6 +62,7 @@ class DrawnData(Data):
     def __init__(self, config: TrainConfig) -> None:
         self.config, self.task = config, get_task(config.task)
         self.vocabulary = self.task.vocabulary
+        self.trained_on = self.task.with_uniform_lengths() if config.uniform_lengths else self.task
 
     @property
     def every(self) -> int:
@@ -72,7 +73,12 @@ class DrawnData(Data):
         """Batches of the training stream."""
         seed, size = self.config.seed, self.config.batch_size
         return batches(
-            self.task, seed=seed, stream="train", batch_size=size, lengths=lengths, start=start
+            self.trained_on,
+            seed=seed,
+            stream="train",
+            batch_size=size,
+            lengths=lengths,
+            start=start,
         )
 
     def test(

@@ -267,7 +267,7 @@ class Session:
     def kept(self, reason: str) -> tuple[int, Transducer]:
         """The model to keep, and after how many batches it was."""
         progress, last = self.progress, (self.progress.step, self.trainer.model)
-        if self.config.keep == "last" or reason == "solved" or progress.improves():
+        if self.config.keep == "last" or reason == "solved" or self.improves():
             return last
         if progress.best_step in (None, progress.step):
             return last
@@ -280,12 +280,16 @@ class Session:
         model = model_of(self.config, best, self.data.vocabulary, self.data.text)
         return step, model.to(self.trainer.device)
 
+    def improves(self) -> bool:
+        """Whether the weights are the best so far."""
+        return self.progress.improves() and self.progress.improves(self.trainer.perplexity_now())
+
     def save(self, planned: bool = True) -> None:
         """Write a checkpoint of this moment; only a planned one can be the best."""
         progress = self.progress
         self._count_time()
-        if planned:
-            progress.mark_best()
+        if planned and progress.improves():
+            progress.mark_best(self.trainer.perplexity_now())
         self.run.sync_log()
         checkpoint = self.trainer.checkpoint()
         save(self.run.checkpoints, progress.step, checkpoint, progress.best_step)

@@ -27,21 +27,24 @@ def pushpop(task: str, memory: str, longest: int) -> dict[str, Any]:
     Reversal starts with longer sources: the controller holds short ones by itself, and then leaves
     the memory alone. Elsewhere the gates start so that what is read in is kept in order: pushes
     open, pops shut, and a deque as a queue, since with both of its ends pushing, the first symbol
-    lies in the middle, out of reach.
+    lies in the middle, out of reach. A grammar asks more of the controller, which has to follow its
+    clauses and keep words in mind: it is wider, and the rate fades more slowly.
     """
+    strings = task in ("copy", "reverse", "flip", "duplicate", "odds-first")
     found: dict[str, Any] = {
-        "hidden": 48,
+        "hidden": 48 if strings else 96,
         "memory_width": 64,
         "input_scale": 0.2,
         "learning_rate": 3e-3,
+        "uniform_lengths": True,
         "curriculum_start": min(24 if task == "reverse" else 10, longest),
         "curriculum_below": 2.0,
-        "decay": 0.999,
+        "decay": 0.999 if strings else 0.9995,
         "gate_noise": 2.0,
         "noise_rise": 300,
     }
     if task != "reverse" and memory == "deque":
-        found |= {"push_bias": (2.0, -3.0), "pop_bias": (-3.0, -2.0)}
+        found |= {"push_bias": (1.0, -8.0), "pop_bias": (-8.0, -1.0)}
     elif task != "reverse" and memory != "none":
         found["push_bias"] = 1.0
     return found

@@ -7,6 +7,9 @@ from typing import Any
 from pushpop.tasks import Lengths
 from pushpop.training.config import TrainConfig
 
+LOST = 2
+"""So many times the perplexity at which something counts as learnt, it counts as lost."""
+
 
 @dataclass
 class Progress:
@@ -28,7 +31,7 @@ class Progress:
     epoch: int = 0  # batches in an epoch of given pairs; 0: pairs are drawn
     best_valid: tuple[float, float] | None = None  # accuracy and perplexity in validation
     waited: int = 0  # epochs since then
-    steady: int = 0  # batches at full length when the window's perplexity was low
+    steady: int = 0  # how far the noise on the gates has risen, in batches
     solved: int = 0  # tests in a row that found the task solved
     seconds: float = 0.0
 
@@ -64,13 +67,17 @@ class Progress:
         return self.rate * (self.step + 1) / config.warmup
 
     def gate_noise(self, config: TrainConfig) -> float:
-        """The noise of the next batch. It rises only while the model keeps up with it."""
+        """The noise of the next batch. It rises while the model keeps up with it."""
         if not config.noise_rise:
             return config.gate_noise if self.steady else 0.0
         return config.gate_noise * min(1.0, self.steady / config.noise_rise)
 
     def after_batch(self, config: TrainConfig, nll: float, symbols: int) -> None:
-        """Count a batch; raise the curriculum or lower the learning rate where it is time."""
+        """Count a batch; raise the curriculum or lower the learning rate where it is time.
+
+        A model that has lost at full length what it had learnt seldom finds it again there, and
+        soon does on short sources: the curriculum begins anew.
+        """
         self.step += 1
         self.interval = self.interval[0] + nll, self.interval[1] + symbols
         self.window = [*self.window, (nll, symbols)][-config.window :]
@@ -83,9 +90,12 @@ class Progress:
                 self.longest = min(full, self.longest + max(1, self.longest // 2))
                 self.window = []
         elif recent < config.decay_below:
-            self.steady += 1
-            if self.steady > config.noise_rise:
+            if self.steady >= config.noise_rise:
                 self.rate *= config.decay
+            self.steady = min(self.steady + 1, max(1, config.noise_rise))
+        elif config.curriculum_start and recent > LOST * config.curriculum_below:
+            self.longest = self.interval_longest = config.curriculum_start
+            self.steady, self.window = 0, []
 
     def report(self) -> float:
         """The average training perplexity since the last report; starts a new average."""
@@ -94,23 +104,25 @@ class Progress:
         self.interval, self.interval_longest = (0.0, 0), self.longest
         return self.perplexity
 
-    def improves(self) -> bool:
+    def improves(self, now: float = 1.0) -> bool:
         """Whether the last report is better than that of the best checkpoint.
 
-        While the curriculum rises, perplexity does too: longer sources go before.
+        `now` is the perplexity of the weights as they are: where it is larger, it counts. While the
+        curriculum rises, perplexity does too: longer sources go before.
         """
         if self.best_valid is not None:  # by validation, and noted at once
             return False
         if self.perplexity is None or self.best_perplexity is None:
             return self.perplexity is not None
-        here = self.perplexity_longest, -self.perplexity
+        here = self.perplexity_longest, -max(self.perplexity, now)
         return here > (self.best_longest, -self.best_perplexity)
 
-    def mark_best(self) -> None:
+    def mark_best(self, now: float = 1.0) -> None:
         """Note whether the checkpoint about to be written is the best so far."""
-        if self.improves():
-            self.best_perplexity, self.best_longest = self.perplexity, self.perplexity_longest
-            self.best_step = self.step
+        if self.improves(now):
+            assert self.perplexity is not None
+            self.best_perplexity = max(self.perplexity, now)
+            self.best_longest, self.best_step = self.perplexity_longest, self.step
 
     def validated(self, config: TrainConfig, accuracy: float, perplexity: float) -> bool:
         """Note a validation, and whether it is the best; lower the rate where it is time.

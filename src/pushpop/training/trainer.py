@@ -8,6 +8,7 @@ with the same state after every batch.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from math import isfinite
 
 import torch
@@ -16,12 +17,15 @@ from torch import nn
 from pushpop.errors import InputError
 from pushpop.layers import MemoryRNN
 from pushpop.models import OUTPUT_SCALE, Transducer
+from pushpop.models.decoding import evaluating
 from pushpop.tasks import Batch, batch_rng
 from pushpop.training.checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
 from pushpop.training.config import CHANGEABLE, TrainConfig
 from pushpop.training.data import Data
 from pushpop.training.parallel import Group
-from pushpop.training.schedule import Progress
+from pushpop.training.schedule import Progress, perplexity
+
+LOOK_AHEAD = 5  # batches
 
 
 class Diverged(RuntimeError):
@@ -79,6 +83,20 @@ class Trainer:
         if progress.lengths(config) != lengths:
             self.batches = self._batches()
         return value / symbols
+
+    @torch.no_grad()
+    def perplexity_now(self) -> float:
+        """Of the weights as they are, on the batches that come next.
+
+        RMSProp may spoil a model in one batch; the average of the batches before does not show it.
+        """
+        total, symbols = 0.0, 0
+        with evaluating(self.model):
+            ahead = self.data.batches(self.progress.lengths(self.config), self.progress.step)
+            for batch in islice(ahead, LOOK_AHEAD):
+                nll, n = self.model.likelihood(batch.to(self.device))
+                total, symbols = total + float(nll), symbols + n
+        return perplexity(total, symbols)
 
     def checkpoint(self) -> Checkpoint:
         """Everything that it takes to go on from here."""
