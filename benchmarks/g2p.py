@@ -50,13 +50,14 @@ def main() -> None:
     parser.add_argument("--variants", default="", help=f"separated by |: {' | '.join(VARIANTS)}")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--runs", type=Path, default=Path("runs/g2p"))
+    parser.add_argument("--note", default="", help="what else the machine was doing, for the file")
     given = parser.parse_args()
     variants = [name.strip() for name in given.variants.split("|") if name.strip()] or [*VARIANTS]
     for seed in map(int, given.seeds.split(",")):
         for language in given.languages.split(","):
             for variant in variants:
                 if key(language, variant, seed) not in {key_of(row) for row in rows()}:
-                    add(measure(given.data, language, variant, seed, given.runs))
+                    add(measure(given.data, language, variant, seed, given.runs), given.note)
     show()
 
 
@@ -95,13 +96,19 @@ def key_of(row: dict[str, Any]) -> tuple[str, str, int]:
     return key(row["language"], row["variant"], row["seed"])
 
 
-def rows() -> list[dict[str, Any]]:
-    """What has been measured."""
-    found: list[dict[str, Any]] = json.loads(PATH.read_text())["rows"] if PATH.exists() else []
+def saved() -> dict[str, Any]:
+    """The file of results."""
+    found: dict[str, Any] = json.loads(PATH.read_text()) if PATH.exists() else {}
     return found
 
 
-def add(row: dict[str, Any]) -> None:
+def rows() -> list[dict[str, Any]]:
+    """What has been measured."""
+    found: list[dict[str, Any]] = saved().get("rows", [])
+    return found
+
+
+def add(row: dict[str, Any], note: str) -> None:
     """Put a row into the file, whatever others put there meanwhile."""
     RESULTS.mkdir(exist_ok=True)
     with open(RESULTS / ".g2p.lock", "wb") as lock:
@@ -109,7 +116,7 @@ def add(row: dict[str, Any]) -> None:
         every = sorted([*rows(), row], key=key_of)
         data = {
             "machine": describe_machine(),
-            "seconds": "one thread, beside another training on the other core",
+            "note": note or saved().get("note", ""),
             "recipe": RECIPES["pairs"]("pairs.tsv", "deque", 64),
             "variants": VARIANTS,
             "rows": every,
