@@ -66,7 +66,8 @@ def measure(data: Path, language: str, variant: str, seed: int, runs: Path) -> d
     files = {part: data / f"{language}_{part}.tsv" for part in ("train", "dev")}
     options = {"task": str(files["train"]), "seed": seed, **VARIANTS[variant]}
     folder = runs / f"{language}-{variant.replace(', ', '-').replace(' ', '-')}-seed{seed}"
-    report = train(TrainConfig.from_dict(options), folder, Plain())
+    config = TrainConfig.from_dict(options)
+    report = train(config, folder, Plain())
     model = Transducer.from_pretrained(folder)
     assert model.text is not None
     dev = read_pairs(files["dev"], PairsOptions.like(model.text))
@@ -75,6 +76,9 @@ def measure(data: Path, language: str, variant: str, seed: int, runs: Path) -> d
         "language": language,
         "variant": variant,
         "seed": seed,
+        "batch_size": config.batch_size,
+        "plateau": config.plateau,
+        "patience": config.patience,
         "parameters": report["parameters"],
         "epochs": report["epochs"],
         "stopped_by": report["stopped_by"],
@@ -114,10 +118,11 @@ def add(row: dict[str, Any], note: str) -> None:
     with open(RESULTS / ".g2p.lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         every = sorted([*rows(), row], key=key_of)
+        recipe = RECIPES["pairs"]("", "deque", 64)
         data = {
             "machine": describe_machine(),
             "note": note or saved().get("note", ""),
-            "recipe": RECIPES["pairs"]("pairs.tsv", "deque", 64),
+            "recipe": {k: v for k, v in recipe.items() if k not in every[0]},
             "variants": VARIANTS,
             "rows": every,
             "means": means(every),
