@@ -38,7 +38,7 @@ def inflect(verb: str, ending: str) -> str:
     return f"{verb}{ending}"
 
 
-def main() -> None:
+def main(epochs: int = 25) -> None:
     """Train on all verbs but every tenth, and look at those."""
     features = {"V;PST": "ed", "V;PTCP;PRS": "ing", "V;PRS;3;SG": "s"}
     table = {
@@ -48,11 +48,12 @@ def main() -> None:
     test = [pair for verb in VERBS[::10] for pair in table[verb]]
     pairs = [pair for verb in VERBS if verb not in VERBS[::10] for pair in table[verb]]
 
-    model = pushpop.Transducer.fit(pairs, memory="deque", hidden=64, epochs=30)
+    model = pushpop.Transducer.fit(pairs, memory="deque", hidden=64, epochs=epochs)
 
     print(f"{len(pairs)} pairs to train on, {len(test)} of verbs that the model has not seen")
-    for source in ("stroll\tV;PST", "hurry\tV;PTCP;PRS", "amaze\tV;PRS;3;SG"):
-        print(*source.split("\t"), "->", *model.transduce([source]))
+    found = model.transduce([f"{verb}\t{tags}" for verb, _, tags in test])
+    for (verb, right, tags), form in zip(test[::5], found[::5], strict=True):
+        print(f"{verb} {tags} -> {form}" + ("" if form == right else f" (right: {right})"))
     for name, figure in model.score(test).items():
         print(f"{name:18} {figure:.3f}" if name != "pairs" else f"{name:18} {figure}")
     model.save_pretrained("inflector")  # pushpop transduce inflector < words.txt

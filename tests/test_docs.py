@@ -1,11 +1,15 @@
 """What the README, the docs and the examples show is what happens."""
 
+import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from pushpop.training import TrainConfig
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
@@ -37,3 +41,58 @@ def test_the_worked_example_shows_the_papers_numbers() -> None:
         "pop  at steps 1, 2, 3: 0, -1, -1",
     ):
         assert part in shown
+
+
+def test_the_example_of_own_pairs_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = runpy.run_path(str(ROOT / "examples" / "own_pairs.py"))
+    for verb, ending, form in (
+        ("stop", "ed", "stopped"),
+        ("cry", "ed", "cried"),
+        ("tie", "ing", "tying"),
+        ("play", "ing", "playing"),
+        ("wash", "s", "washes"),
+    ):
+        assert example["inflect"](verb, ending) == form
+    example["main"](epochs=1)
+    assert "48 of verbs that the model has not seen" in capsys.readouterr().out
+    assert (tmp_path / "inflector" / "config.json").exists()
+
+
+OWN_DATA = (ROOT / "docs" / "own-data.md").read_text("utf-8")
+
+
+def test_the_figures_of_own_pairs_are_the_measured_ones() -> None:
+    measured = json.loads((ROOT / "results" / "g2p.json").read_text())["means"]
+    names = {"ice": "Icelandic", "hun": "Hungarian", "dut": "Dutch"}
+    shares = ("dev_accuracy", "dev_word_error_rate", "dev_symbol_error_rate")
+    rows = [
+        [names[row["language"]], row["variant"], str(row["seeds"])]
+        + [f"{100 * row[share]:.1f} %" for share in shares]
+        for row in measured
+    ]
+    shown = re.findall(r"^\| (?:Icelandic|Hungarian|Dutch) \|.*$", OWN_DATA, re.MULTILINE)
+    assert shown == [f"| {' | '.join(row)} |" for row in rows]
+
+
+def test_the_speed_of_own_pairs_is_the_measured_one() -> None:
+    measured = json.loads((ROOT / "results" / "own_data_speed.json").read_text())
+    for name, seconds in measured["seconds"].items():
+        assert f"| {name} | {seconds:.1f} | {measured['processor_seconds'][name]:.1f} |" in OWN_DATA
+
+
+def test_the_table_of_the_recipe_for_pairs_is_right(tmp_path: Path) -> None:
+    few, many = tmp_path / "few.tsv", tmp_path / "many.tsv"
+    few.write_text("a\tb\n" * 1999)
+    many.write_text("a\tb\n" * 2000)
+    recipe, of_many = (TrainConfig.from_dict({"task": str(path)}) for path in (few, many))
+    table = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ([^|]+) \|", OWN_DATA, re.MULTILINE)
+    assert len(table) > 5
+    for names, values in table:
+        options = re.findall(r"\w+", names)
+        wanted = [f"{getattr(recipe, option)}".lower() for option in options]
+        assert values.split(", ") == wanted, names
+    changed = [getattr(of_many, name) for name in recipe.differences(of_many) if name != "task"]
+    assert f"{', '.join(map(str, changed))} from 2,000 pairs on" in OWN_DATA

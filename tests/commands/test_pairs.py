@@ -5,8 +5,10 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from pushpop import Transducer
 from pushpop.cli import main
@@ -112,6 +114,27 @@ def test_a_bad_line_is_named_after_the_good_ones_are_answered(
 ) -> None:
     typed(b"0101\n" + line + b"\n")
     assert message in refused(capsys, "transduce", str(run))
+
+
+def test_predictions_are_made_on_one_thread_unless_more_are_asked_for(
+    run: Path, typed: Callable[[bytes], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+    decode = Transducer.decode
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        used.append(torch.get_num_threads())
+        return decode(*arguments, **options)
+
+    monkeypatch.setattr(Transducer, "decode", watched)
+    before = torch.get_num_threads()
+    typed(b"0110\n")
+    main(["transduce", str(run)])
+    typed(b"0110\n")
+    main(["transduce", str(run), "--threads", "2"])
+    main(["evaluate", str(run), str(run.parent / "pairs.tsv")])
+    assert used == [1, 2, 1]
+    assert torch.get_num_threads() == before
 
 
 def test_transduce_refuses_what_makes_no_sense(

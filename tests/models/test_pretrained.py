@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -42,6 +44,19 @@ def test_a_saved_model_comes_back_to_the_bit(body: str, dtype: torch.dtype, tmp_
         "model.safetensors",
         "vocabulary.json",
     ]
+
+
+def test_predicting_does_not_wait_for_torchs_compiler(tmp_path: Path) -> None:
+    small_model("stack").save_pretrained(tmp_path)
+    code = """
+import sys
+from pushpop import Transducer
+model = Transducer.from_pretrained(sys.argv[1])
+model.decode([[0, 1]])
+print("torch._dynamo" in sys.modules)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, check=True).stdout.strip() == b"False"
 
 
 def test_a_loaded_model_can_be_trained_and_saved_again(tmp_path: Path) -> None:

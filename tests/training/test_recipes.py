@@ -45,6 +45,23 @@ def test_a_recipe_depends_on_the_task() -> None:
     assert starts["reverse"] > starts["copy"]
 
 
+def test_many_pairs_are_trained_on_in_larger_batches_and_fewer_epochs(tmp_path: Path) -> None:
+    few, many = tmp_path / "few.tsv", tmp_path / "many.tsv"
+    few.write_text("a\tb\n" * 800)
+    many.write_text("a\tb\n" * 8000)
+    of_few, of_many = (TrainConfig.from_dict({"task": str(path)}) for path in (few, many))
+    assert of_few.batch_size < of_many.batch_size
+    assert of_few.patience > of_many.patience
+    assert of_few.model == of_many.model
+
+
+def test_a_file_that_is_not_there_is_told_by_training_not_by_the_recipe(tmp_path: Path) -> None:
+    config = TrainConfig.from_dict({"task": str(tmp_path / "none.tsv")})
+    assert config.recipe == "pairs"
+    with pytest.raises(InputError, match=r"none\.tsv"):
+        train(config, tmp_path / "run")
+
+
 def test_a_recipe_fits_short_sources() -> None:
     config = TrainConfig.from_dict({"recipe": "pushpop", "train_lengths": "3-6"})
     assert config.curriculum_start == 6

@@ -26,6 +26,7 @@ def print_pair_scores(
     from pushpop.models.spelling import describe_unknown
     from pushpop.tasks.pairs_file import PairsOptions, read_pairs
     from pushpop.tasks.pairs_text import TextForm
+    from pushpop.training.threads import threads
 
     form = model.text or TextForm("spaces", "spaces", normalise="none")
     file = read_pairs(path, PairsOptions.like(form, columns, skip_bad))
@@ -37,7 +38,8 @@ def print_pair_scores(
         )
     for text in filter(None, (file.describe_skipped(),)):
         print("pushpop:", text, file=sys.stderr)
-    scores = score_pairs(model, file.pairs, beam)
+    with threads(1):
+        scores = score_pairs(model, file.pairs, beam)
     if scores.unknown:
         from collections import Counter
 

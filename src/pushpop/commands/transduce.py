@@ -14,7 +14,9 @@ AT_ONCE = 256
 """Lines that are read before the first is answered; one by one from a terminal."""
 
 
-def transduce(model: str, nbest: int = 0, beam: int = 1, max_length: int = 0) -> None:
+def transduce(
+    model: str, nbest: int = 0, beam: int = 1, max_length: int = 0, threads: int = 1
+) -> None:
     """Write a prediction for every line of standard input; blank lines stay blank.
 
     Args:
@@ -23,25 +25,28 @@ def transduce(model: str, nbest: int = 0, beam: int = 1, max_length: int = 0) ->
             probability between tabs
         beam: how many predictions are pursued at once; 1: the likeliest symbol at every step
         max_length: the most symbols in a prediction; by default twice the source's and 50 more
+        threads: threads that torch computes with; several are slow where other programs run too
     """
     from pushpop.models.shipped import find_model
     from pushpop.models.spelling import describe_unknown, unknown_symbols
+    from pushpop.training.threads import threads as computing_threads
     from pushpop.training.trained import load_trained
 
-    bounds = (("nbest", nbest, 0), ("beam", beam, 1), ("max_length", max_length, 0))
-    for name, given, least in bounds:
+    bounds = {"nbest": (nbest, 0), "beam": (beam, 1), "max_length": (max_length, 0)}
+    for name, (given, least) in {**bounds, "threads": (threads, 1)}.items():
         if given < least:
             raise InputError(f"{name} is {given}, expected {least} or more")
     found = load_trained(find_model(model), None, _warn).model
     unknown: Counter[str] = Counter()
     try:
-        for lines in _chunks(sys.stdin.buffer):
-            sources = [(line, _symbols(found, line, number)) for number, line in lines if line]
-            unknown += unknown_symbols(found, [symbols for _, symbols in sources])
-            answers = iter(_answers(found, sources, nbest, beam, max_length))
-            for _, line in lines:
-                print(next(answers) if line else "")
-            sys.stdout.flush()
+        with computing_threads(threads):
+            for lines in _chunks(sys.stdin.buffer):
+                sources = [(line, _symbols(found, line, number)) for number, line in lines if line]
+                unknown += unknown_symbols(found, [symbols for _, symbols in sources])
+                answers = iter(_answers(found, sources, nbest, beam, max_length))
+                for _, line in lines:
+                    print(next(answers) if line else "")
+                sys.stdout.flush()
     finally:
         if unknown:
             _warn(describe_unknown(unknown))

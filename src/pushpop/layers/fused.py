@@ -55,7 +55,9 @@ def run(
     H, reads = layer.hidden_size, layer.ends * layer.memory.width
     recurrent, by_x, bias = _arrange(name, cell, layer.input_size)
     cells = state.memory._cells()
-    hidden, now, c, values, strengths, rows, counts, *_ = recurrence(
+    # The first call of an operator has torch import its compiler, which takes seconds.
+    direct = type(x) is Tensor and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    hidden, now, c, values, strengths, rows, counts, *_ = (_recurrence if direct else recurrence)(
         KINDS.index(layer.memory.kind), name, sizes, x, by_x, bias, recurrent,
         layer.value.weight, layer.value.bias, layer.gates.weight, layer.gates.bias,
         state.parts[0], state.parts[-1], state.read.flatten(1), *cells, noise,
@@ -96,8 +98,7 @@ def _arrange(name: str, cell: Cell, input_size: int) -> tuple[Tensor, Tensor, Te
     return torch.cat(rows), torch.cat([over_x, zeros]), torch.cat([bias, zeros[:, 0]])
 
 
-@torch.library.custom_op("pushpop::recurrence", mutates_args=(), device_types="cpu")
-def recurrence(
+def _recurrence(
     kind: int, cell: str, sizes: list[int], x: Tensor, by_x: Tensor, bias: Tensor,
     recurrent: Tensor, value_weight: Tensor, value_bias: Tensor,
     gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor,
@@ -153,6 +154,11 @@ def recurrence(
         walker.step(t, n)
     walker.finish(final_s, final_rows, counts)
     return out
+
+
+recurrence = torch.library.custom_op(
+    "pushpop::recurrence", _recurrence, mutates_args=(), device_types="cpu"
+)
 
 
 def as_arrays(*tensors: Tensor) -> list[Any]:

@@ -58,8 +58,8 @@ class Transducer(nn.Module):
         super().__init__()
         self.config, self.vocabulary, self.text = config, vocabulary, text
         self.metadata: dict[str, Any] = dict(metadata or {})
-        self.input_table = nn.Embedding(vocabulary.input_size, config.embedding)
-        self.output_table = nn.Embedding(vocabulary.output_size, config.embedding)
+        self.input_table = _table(vocabulary.input_size, config.embedding)
+        self.output_table = _table(vocabulary.output_size, config.embedding)
         self.body = make_body(config)
         reads_whole = config.encoder != "none" or config.attention
         self.source = SourceReader(config) if reads_whole else None
@@ -273,3 +273,12 @@ class Transducer(nn.Module):
     def from_pretrained(cls, folder: str | PathLike[str]) -> "Transducer":
         """The model that `save_pretrained` wrote, on the CPU; `InputError` if anything is off."""
         return load_pretrained(cls, folder)
+
+
+def _table(symbols: int, width: int) -> nn.Embedding:
+    """A table drawn from N(0, 1), as nn.Embedding's is; but nothing is drawn without storage, since
+    for that torch imports its compiler, which takes longer than all else in loading a model."""
+    weight = torch.empty(symbols, width)
+    if not weight.is_meta:
+        nn.init.normal_(weight)
+    return nn.Embedding(symbols, width, _weight=weight)

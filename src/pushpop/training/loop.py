@@ -5,12 +5,8 @@ what a batch depends on.
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from os import PathLike
 from typing import Any
-
-import torch
 
 from pushpop.errors import InputError
 from pushpop.models import Transducer
@@ -22,6 +18,7 @@ from pushpop.training.interrupt import Signals, StopRequested
 from pushpop.training.parallel import Group, dismissing, joined
 from pushpop.training.run import REPORT, RunDirectory, environment
 from pushpop.training.schedule import Progress
+from pushpop.training.threads import threads
 from pushpop.training.trained import find_checkpoint, model_of
 from pushpop.training.trainer import Diverged, Trainer
 from pushpop.training.view import View
@@ -48,7 +45,7 @@ def train(
         InputError: the directory holds something else, or cannot be written.
         Diverged: NaN or infinity in the loss or a gradient.
     """
-    with joined() as group, Signals() as signals, _threads(config.threads):
+    with joined() as group, Signals() as signals, threads(config.threads):
         if group.rank > 0:
             return follow(group, signals)
         return lead(config, RunDirectory(directory), view or View(), signals, group)
@@ -302,13 +299,3 @@ class Session:
         now = time.monotonic()
         self.progress.seconds += now - self.began
         self.began = now
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -5,10 +5,14 @@ source in training. What it leaves out keeps the default, which is the paper's.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 RecipeName = Literal["paper", "pushpop", "pairs"]
 Recipe = Callable[[str, str, int], dict[str, Any]]
+
+FEW_PAIRS = 2000
+"""Lines of a file below which the recipe `pairs` takes small batches."""
 
 
 def paper(task: str, memory: str, longest: int) -> dict[str, Any]:
@@ -48,7 +52,12 @@ def pushpop(task: str, memory: str, longest: int) -> dict[str, Any]:
 
 def pairs(task: str, memory: str, longest: int) -> dict[str, Any]:
     """For hundreds to tens of thousands of given pairs: much help, and much against learning by
-    heart."""
+    heart.
+
+    Hundreds of pairs make few updates an epoch, so they are seen in small batches and often;
+    thousands need neither, and would take too long.
+    """
+    few = _lines(task) < FEW_PAIRS
     return {
         "memory": "deque",
         "embedding": 64,
@@ -60,15 +69,23 @@ def pairs(task: str, memory: str, longest: int) -> dict[str, Any]:
         "attention": True,
         "dropout": 0.3,
         "label_smoothing": 0.1,
-        "batch_size": 16,
+        "batch_size": 8 if few else 32,
         "optimiser": "adam",
         "learning_rate": 3e-3,
         "warmup": 100,
-        "plateau": 5,
-        "patience": 15,
+        "plateau": 5 if few else 2,
+        "patience": 15 if few else 6,
         "epochs": 100,
         "steps": 1_000_000,
     }
+
+
+def _lines(path: str) -> int:
+    """The lines of a file; 0 if it cannot be read, which whoever reads its pairs will tell."""
+    try:
+        return Path(path).read_bytes().count(b"\n") if Path(path).is_file() else 0
+    except (OSError, ValueError):
+        return 0
 
 
 RECIPES: dict[RecipeName, Recipe] = {"paper": paper, "pushpop": pushpop, "pairs": pairs}
