@@ -19,7 +19,8 @@ TEXTS = {
     "copy": "The target is the source. Symbols go in at one end and come out at the other.",
     "reverse": "The target is the source read backwards: what went on last comes off first.",
     "flip": "Every two neighbours change places, so two cells must be within reach at a time.",
-    "svo-sov": "Subject verb object becomes subject object verb: the verb waits in the memory.",
+    "svo-sov": "Subject verb object becomes subject object verb. The main verb alone is not pushed: "
+    "the controller keeps it in mind.",
     "gender": "Words from a language without genders to one that has them: articles depend on "
     "nouns that come later.",
 }
@@ -43,10 +44,12 @@ def main() -> None:
 
 
 def by_task() -> dict[str, Entry]:
-    """The first shipped model of each task that gets the example right, else the first."""
+    """The first shipped model of each task that gets the example right, else the first; a deque
+    comes last, as there is more to look at."""
     found: dict[str, Entry] = {}
     for task in TASKS:
         entries = [entry for entry in map(open_model, shipped_models()) if entry.task == task]
+        entries.sort(key=lambda entry: entry.name.endswith("deque"))
         right = [entry for entry in entries if example(entry, task).right]
         if entries:
             found[task] = (right or entries)[0]

@@ -44,7 +44,8 @@ def draw(trace: Trace) -> Figure:
     heights = [0.62, tall, *[0.55] * ends]
     figure = Figure(figsize=(min(16, max(4.5, 0.9 + 0.34 * n_steps)), sum(heights) + 0.75))
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
-    figure.subplots_adjust(left=0.75 / figure.get_figwidth(), right=0.99, hspace=0.08,
+    labels = 0.75 if ends == 1 else 1.0  # inches
+    figure.subplots_adjust(left=labels / figure.get_figwidth(), right=0.99, hspace=0.08,
                            bottom=0.4 / figure.get_figheight(),
                            top=1 - 0.35 / figure.get_figheight())  # fmt: skip
     for ax in axes:
