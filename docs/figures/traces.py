@@ -19,8 +19,8 @@ TEXTS = {
     "copy": "The target is the source. Symbols go in at one end and come out at the other.",
     "reverse": "The target is the source read backwards: what went on last comes off first.",
     "flip": "Every two neighbours change places, so two cells must be within reach at a time.",
-    "svo-sov": "Subject verb object becomes subject object verb. The main verb alone is not pushed: "
-    "the controller keeps it in mind.",
+    "svo-sov": "Subject verb object becomes subject object verb. The main verb alone is not "
+    "pushed: the controller keeps it in mind.",
     "gender": "Words from a language without genders to one that has them: articles depend on "
     "nouns that come later.",
 }
