@@ -49,7 +49,7 @@ def by_task() -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for task in TASKS:
         entries = [entry for entry in map(open_model, shipped_models()) if entry.task == task]
-        entries.sort(key=lambda entry: entry.name.endswith("deque"))
+        entries.sort(key=lambda entry: entry.model.config.memory == "deque")
         right = [entry for entry in entries if example(entry, task).right]
         if entries:
             found[task] = (right or entries)[0]

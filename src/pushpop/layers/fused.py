@@ -55,9 +55,8 @@ def run(
     H, reads = layer.hidden_size, layer.ends * layer.memory.width
     recurrent, by_x, bias = _arrange(name, cell, layer.input_size)
     cells = state.memory._cells()
-    # The first call of an operator has torch import its compiler, which takes seconds.
-    direct = type(x) is Tensor and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
-    hidden, now, c, values, strengths, rows, counts, *_ = (_recurrence if direct else recurrence)(
+    run_it = _recurrence if needs_no_operator(x) else recurrence
+    hidden, now, c, values, strengths, rows, counts, *_ = run_it(
         KINDS.index(layer.memory.kind), name, sizes, x, by_x, bias, recurrent,
         layer.value.weight, layer.value.bias, layer.gates.weight, layer.gates.bias,
         state.parts[0], state.parts[-1], state.read.flatten(1), *cells, noise,
@@ -71,6 +70,20 @@ def run(
     return hidden, after
 
 
+def needs_no_operator(x: Tensor) -> bool:
+    """Whether a plain call will do: there is no gradient and no graph to take part in.
+
+    The first call of an operator has torch import its compiler, which takes seconds.
+    """
+    return type(x) is Tensor and not (torch.is_grad_enabled() or torch.compiler.is_compiling())
+
+
+def sigmoids_first(weight: Tensor) -> Tensor:
+    """An LSTM's weight or bias with its blocks i, f, g, o in the order i, f, o, g."""
+    i, f, g, o = weight.chunk(4)
+    return torch.cat([i, f, o, g])
+
+
 def _arrange(name: str, cell: Cell, input_size: int) -> tuple[Tensor, Tensor, Tensor]:
     """Weights over (h, read), weights over x, and bias, in the blocks that `elementwise` works on.
 
@@ -81,10 +94,7 @@ def _arrange(name: str, cell: Cell, input_size: int) -> tuple[Tensor, Tensor, Te
     over_h, bias = cell.weight_hh, cell.bias
     whole = torch.cat([over_h, over_read], dim=1)
     if name == "lstm":
-        return tuple(  # type: ignore[return-value]
-            torch.cat([blocks[0], blocks[1], blocks[3], blocks[2]])
-            for blocks in (x.chunk(4) for x in (whole, over_x, bias))
-        )
+        return sigmoids_first(whole), sigmoids_first(over_x), sigmoids_first(bias)
     if name == "rnn":
         return whole, over_x, bias
     H = over_h.shape[1]

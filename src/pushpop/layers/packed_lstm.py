@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pushpop.layers.fused import as_arrays, cache_padded
+from pushpop.layers.fused import as_arrays, cache_padded, needs_no_operator, sigmoids_first
 from pushpop.memory.ops import WALKABLE
 
 
@@ -26,13 +26,12 @@ def run(
     """x [N, I], h and c [B, H], (weight_ih, weight_hh, bias) in torch's order of gates -> hidden
     [N, H], and h and c after each sequence. sizes[t] of the B sequences have a step t.
     """
-    arranged = (torch.cat([i, f, o, g]) for i, f, g, o in (w.chunk(4) for w in weights))
-    hidden, h, c, *_ = lstm(x, sizes, h, c, *arranged)
+    run_it = _lstm if needs_no_operator(x) else lstm
+    hidden, h, c, *_ = run_it(x, sizes, h, c, *map(sigmoids_first, weights))
     return hidden, h, c
 
 
-@torch.library.custom_op("pushpop::lstm", mutates_args=(), device_types="cpu")
-def lstm(
+def _lstm(
     x: Tensor, sizes: list[int], h: Tensor, c: Tensor, by_x: Tensor, by_h: Tensor, bias: Tensor
 ) -> list[Tensor]:
     """hidden [N, H]; the final h and c [B, H]; then, for the backward pass, the blocks, and h and c
@@ -52,6 +51,9 @@ def lstm(
         packed_forward(start, n, *arrays)
         start += n
     return [hidden, h, c, acts, befores, c_befores]
+
+
+lstm = torch.library.custom_op("pushpop::lstm", _lstm, mutates_args=(), device_types="cpu")
 
 
 @lstm.register_fake

@@ -68,9 +68,7 @@ class Progress:
 
     def gate_noise(self, config: TrainConfig) -> float:
         """The noise of the next batch. It rises while the model keeps up with it."""
-        if not config.noise_rise:
-            return config.gate_noise if self.steady else 0.0
-        return config.gate_noise * min(1.0, self.steady / config.noise_rise)
+        return config.gate_noise * (self.steady / max(1, config.noise_rise))
 
     def after_batch(self, config: TrainConfig, nll: float, symbols: int) -> None:
         """Count a batch; raise the curriculum or lower the learning rate where it is time.
