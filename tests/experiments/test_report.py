@@ -302,7 +302,9 @@ def test_another_run_is_not_overwritten_by_a_copy(
     assert "holds another run than" in message
 
 
-@pytest.mark.skipif(not (ROOT / "results" / "table.json").exists(), reason="results/table.json is not there yet")
+@pytest.mark.skipif(
+    not (ROOT / "results" / "table.json").exists(), reason="results/table.json is not there yet"
+)
 def test_the_readme_and_the_results_are_in_step() -> None:
     files = make_report(ROOT / "results").files
     assert (ROOT / "results" / "table.json").read_text("utf-8") == files["table.json"]
