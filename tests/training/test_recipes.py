@@ -45,6 +45,18 @@ def test_a_recipe_depends_on_the_task() -> None:
     assert starts["reverse"] > starts["copy"]
 
 
+@pytest.mark.parametrize("task", ["copy", "flip", "svo-sov", "gender"])
+def test_a_deque_starts_as_the_queue_does_with_its_other_gates_shut(task: str) -> None:
+    given = {"recipe": "pushpop", "task": task}
+    queue = TrainConfig.from_dict(given | {"memory": "queue"})
+    deque = TrainConfig.from_dict(given | {"memory": "deque"})
+    assert isinstance(deque.push_bias, tuple)
+    assert isinstance(deque.pop_bias, tuple)
+    (top_push, bottom_push), (top_pop, bottom_pop) = deque.push_bias, deque.pop_bias
+    assert (top_push, bottom_pop) == (queue.push_bias, queue.pop_bias)
+    assert max(bottom_push, top_pop) < -5
+
+
 def test_many_pairs_are_trained_on_in_larger_batches_and_fewer_epochs(tmp_path: Path) -> None:
     few, many = tmp_path / "few.tsv", tmp_path / "many.tsv"
     few.write_text("a\tb\n" * 800)

@@ -27,8 +27,9 @@ def pushpop(task: str, memory: str, longest: int) -> dict[str, Any]:
     Reversal starts with longer sources: the controller holds short ones by itself, and then leaves
     the memory alone. Elsewhere the gates start so that what is read in is kept in order: pushes
     open, pops shut, and a deque as a queue, since with both of its ends pushing, the first symbol
-    lies in the middle, out of reach. A grammar asks more of the controller, which has to follow its
-    clauses and keep words in mind: it is wider, and the rate fades more slowly.
+    lies in the middle, out of reach. Flipping starts with pushes half open: a read that lies
+    between two cells sees both symbols of a pair. A grammar asks more of the controller, which has
+    to follow its clauses and keep words in mind: it is wider, and the rate fades more slowly.
     """
     strings = task in ("copy", "reverse", "flip", "duplicate", "odds-first")
     found: dict[str, Any] = {
@@ -43,10 +44,11 @@ def pushpop(task: str, memory: str, longest: int) -> dict[str, Any]:
         "gate_noise": 2.0,
         "noise_rise": 300,
     }
+    push = 0.0 if task == "flip" else 1.0
     if task != "reverse" and memory == "deque":
-        found |= {"push_bias": (1.0, -8.0), "pop_bias": (-8.0, -1.0)}
+        found |= {"push_bias": (push, -8.0), "pop_bias": (-8.0, -1.0)}
     elif task != "reverse" and memory != "none":
-        found["push_bias"] = 1.0
+        found["push_bias"] = push
     return found
 
 
