@@ -8,9 +8,8 @@ import pytest
 
 from pushpop.cli import main
 from pushpop.errors import InputError
-from pushpop.training import RunDirectory, train
+from pushpop.training import RunDirectory, session, train
 from pushpop.training import data as data_module
-from pushpop.training import loop as loop_module
 from pushpop.training.checkpoint import steps_in
 from pushpop.training.run import is_the_end
 from pushpop.training.trained import load_trained
@@ -55,7 +54,7 @@ def test_a_run_out_of_time_goes_on_with_more(straight: dict[str, Any], tmp_path:
 def test_a_solved_run_goes_on_when_told(
     straight: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop_module, "SOLVED", 0.0)
+    monkeypatch.setattr(session, "SOLVED", 0.0)
     report = train(tiny(until_solved=True), tmp_path)
     assert (report["stopped_by"], report["step"]) == ("solved", 12)
     assert train(tiny(until_solved=True), tmp_path) == report
@@ -68,8 +67,8 @@ def test_a_solved_run_goes_on_when_told(
 
 PLACES = [
     (data_module, "evaluate", 1),
-    (loop_module.Session, "step", 1),
-    (loop_module.Session, "step", 9),
+    (session.Session, "step", 1),
+    (session.Session, "step", 9),
     (RunDirectory, "write", 1),  # training.json
     (RunDirectory, "write", 2),  # report.json
 ]
@@ -104,7 +103,7 @@ def test_fewer_steps_than_are_done_are_refused(tmp_path: Path) -> None:
 
 
 def test_batches_of_the_log_count_as_done(tmp_path: Path) -> None:
-    with at_call(loop_module.Session, "step", 11, killed), pytest.raises(Killed):
+    with at_call(session.Session, "step", 11, killed), pytest.raises(Killed):
         train(tiny(), tmp_path)
     assert steps_in(tmp_path / "checkpoints")[0] == 8
     with open(tmp_path / "metrics.jsonl", "a") as file:

@@ -10,8 +10,8 @@ from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.training import TrainConfig, train
 from pushpop.training.data import GivenData, make_data
-from pushpop.training.loop import Session
 from pushpop.training.schedule import Progress
+from pushpop.training.session import Session
 from pushpop.training.trained import load_trained
 from pushpop.training.view import View
 from tests.training.runs import remains

@@ -18,9 +18,8 @@ from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.models.transducer import Likelihood
 from pushpop.tasks import draw_batch, get_task
-from pushpop.training import TrainConfig, train
+from pushpop.training import TrainConfig, loop, session, train
 from pushpop.training import data as data_module
-from pushpop.training import loop as loop_module
 from pushpop.training.data import make_data
 from pushpop.training.parallel import PATIENCE, Team
 from pushpop.training.trainer import Trainer
@@ -82,7 +81,8 @@ def given_pairs() -> dict[str, Any]:
 
     options = {"plateau": 1, "learning_rate": 1.0, "epochs": 6, "dropout": 0.2}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop_module, "Trainer", Remembered)
+        for leads_or_follows in (session, loop):
+            patch.setattr(leads_or_follows, "Trainer", Remembered)
         train(tiny_pairs(FOLDER / "pairs.tsv", **options), FOLDER / "pairs")
     (trainer,) = made
     return {"rate": trainer.progress.rate, "weights": digest(trainer)}
@@ -146,7 +146,7 @@ def main() -> None:
     dist.init_process_group("gloo", timeout=PATIENCE)
     (FOLDER / "occupied").mkdir(exist_ok=True)
     (FOLDER / "occupied" / "thesis.tex").write_text("dear reader")
-    forward, step = (Transducer, "objective"), (loop_module.Trainer, "step")
+    forward, step = (Transducer, "objective"), (Trainer, "step")
     found = {
         "gradients": gradients(5),
         "gradients of one row": gradients(1),
@@ -158,7 +158,7 @@ def main() -> None:
         "small batch": outcome("small", {"batch_size": 1}),
         "sigterm on rank 1": disturbed("term", 1, *forward, 7, send(signal.SIGTERM)),
         "sigint on rank 0": disturbed("int", 0, data_module, "evaluate", 3, send(signal.SIGINT)),
-        "full disk": disturbed("full", 0, loop_module, "save", 3, full_disk),
+        "full disk": disturbed("full", 0, session, "save", 3, full_disk),
         "nan on rank 1": disturbed("nan", 1, *step, 10, spoil_loss),
         "infinite gradient on rank 0": disturbed("inf", 0, *step, 10, spoil_weights),
     }

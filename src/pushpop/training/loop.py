@@ -1,31 +1,20 @@
-"""The training loop: the paper's protocol, stopped and resumed without a trace.
+"""Training in a run directory: one process leads, and under torchrun others follow it."""
 
-A run is a function of its options: every test draws from a stream of its own, and `trainer.py` says
-what a batch depends on.
-"""
-
-import time
 from os import PathLike
 from typing import Any
 
 from pushpop.errors import InputError
-from pushpop.models import Transducer
 from pushpop.training.board import Board
-from pushpop.training.checkpoint import load_latest, pack, save, steps_in, unpack
+from pushpop.training.checkpoint import unpack
 from pushpop.training.config import TrainConfig
-from pushpop.training.data import Data, make_data
+from pushpop.training.data import make_data
 from pushpop.training.interrupt import Signals, StopRequested
 from pushpop.training.parallel import Group, dismissing, joined
-from pushpop.training.run import REPORT, RunDirectory, environment
-from pushpop.training.schedule import Progress
+from pushpop.training.run import RunDirectory
+from pushpop.training.session import Session
 from pushpop.training.threads import threads
-from pushpop.training.trained import find_checkpoint, model_of
-from pushpop.training.trainer import Diverged, Trainer
+from pushpop.training.trainer import Trainer
 from pushpop.training.view import View
-
-SOLVED = 0.999
-"""Test coarse accuracy that counts as solved, if it is reached `IN_A_ROW` times."""
-IN_A_ROW = 2
 
 
 def train(
@@ -108,194 +97,3 @@ def follow(group: Group, signals: Signals) -> dict[str, Any]:
             raise SystemExit(message["code"])
         elif trainer is not None and not signal:
             trainer.step()
-
-
-class Session:
-    """The part of a run from a start to a stop."""
-
-    def __init__(
-        self,
-        config: TrainConfig,
-        run: RunDirectory,
-        view: View,
-        signals: Signals,
-        group: Group,
-        data: Data,
-    ) -> None:
-        self.config, self.run, self.view, self.signals = config, run, view, signals
-        self.group, self.data, self.trainer = group, data, Trainer(config, group, data)
-        start = self.progress.lengths(config)
-        for lengths in (config.training_range, config.testing_range, start):
-            data.check_lengths(lengths)  # refused now rather than later
-        self.began = time.monotonic()
-        self.saved_step = -1  # of the last checkpoint with everything of its step in it
-
-    @property
-    def progress(self) -> Progress:
-        """Where the run is."""
-        return self.trainer.progress
-
-    def resume(self) -> None:
-        """Take up the latest checkpoint that is whole, if there is one."""
-        found = load_latest(self.run.checkpoints, self.view.message, set_aside=True)
-        if found is not None:
-            try:
-                self.trainer.restore(found[1])
-            except InputError as error:
-                raise InputError(f"{self.run.checkpoints}: {error}") from None
-            if self.progress.settled == self.progress.step:
-                self.saved_step = self.progress.step
-            before = self.run.environment()
-            now = environment(self.config.threads, self.group.size)
-            for name in before.keys() & now.keys():
-                if before[name] != now[name]:
-                    self.view.message(
-                        f"{name} was {before[name]} and is {now[name]}: results may differ"
-                    )
-        if self.group.size > 1:
-            self.group.agree(0, {"config": self.config.to_dict()})
-            self.group.hand_out(pack(self.trainer.checkpoint()))
-        self.run.open_log(self.progress.log_size)
-        self.view.begin(self.config, self.progress)
-
-    def train(self) -> dict[str, Any]:
-        """Go on until something says stop; then test on fresh draws and save the model."""
-        while True:
-            self.settle()
-            reason = self.stop_reason()
-            if reason is not None:
-                return self.finish(reason)
-            received, _ = self.group.agree(self.signals.received or 0)
-            self.signals.received = received or None
-            self.signals.check()
-            self.step()
-
-    def step(self) -> None:
-        """One batch, in all processes."""
-        try:
-            loss = self.trainer.step()
-        except Diverged as error:
-            steps = steps_in(self.run.checkpoints)
-            last = (
-                f"the checkpoint after batch {steps[0]} is kept" if steps else "no checkpoint yet"
-            )
-            raise Diverged(f"{error}; no update was made; {last}") from None
-        self.group.in_batch = False
-        self._count_time()
-        self.view.step(self.progress, loss)
-
-    def settle(self) -> None:
-        """Report, test and save after a batch, as is due. A stop while testing leaves no trace."""
-        config, progress = self.config, self.progress
-        step, is_best = progress.step, False
-        if progress.settled < step:
-            record: dict[str, Any] = {}
-            if self.data.test_is_due(step):
-                record = self.evaluate(self.trainer.model, "evaluate", step)
-                is_best = self.judge(record)
-            if step % config.report_every == 0:
-                head = {"perplexity": progress.report(), "learning_rate": progress.rate}
-                record = {**head, "longest": progress.longest, **record}
-            if record:
-                record = {"step": step, **record}
-                progress.log_size = self.run.log(record)
-                self.view.record(record, progress)
-            progress.settled = step
-        is_due = is_best or step % config.checkpoint_every == 0
-        if step and is_due and self.saved_step != step:
-            self.save()
-
-    def judge(self, record: dict[str, Any]) -> bool:
-        """Note what a test says; whether it is of given pairs and the best so far."""
-        progress = self.progress
-        if "valid" in record:
-            valid, rate = record["valid"], progress.rate
-            is_best = progress.validated(self.config, valid["accuracy"], valid["perplexity"])
-            if progress.rate != rate:
-                self.group.agree(0, {"rate": progress.rate})  # the others have seen no test
-            return is_best
-        solved = record["test"]["coarse"] >= SOLVED
-        progress.solved = progress.solved + 1 if solved else 0
-        return False
-
-    def evaluate(self, model: Transducer, stream: str, index: int) -> dict[str, Any]:
-        """What a model gets right."""
-        return self.data.test(model, stream, index, self.signals.check)
-
-    def stop_reason(self) -> str | None:
-        """Why training is over, if it is."""
-        config, progress = self.config, self.progress
-        if config.until_solved and progress.solved >= IN_A_ROW:
-            return "solved"
-        if progress.step >= config.steps:
-            return "steps"
-        if progress.step >= progress.last_step(config):
-            return "epochs"
-        if config.patience and progress.waited >= config.patience:
-            return "patience"
-        if config.minutes and progress.seconds >= 60 * config.minutes:
-            return "time"
-        return None
-
-    def finish(self, reason: str) -> dict[str, Any]:
-        """Save, test on fresh draws, write the model that is kept and the report."""
-        progress = self.progress
-        if self.saved_step != progress.step:
-            self.save(planned=False)  # a run that goes on must not remember this end
-        self.view.message(f"stopped by {reason} after {progress.step} batches; final test")
-        kept_step, model = self.kept(reason)
-        report = {
-            "stopped_by": reason,
-            "step": progress.step,
-            "kept_step": kept_step,
-            "seconds": round(progress.seconds, 3),
-            "perplexity": progress.perplexity,
-            "best_perplexity": progress.best_perplexity,
-            "best_step": progress.best_step,
-            **({"epochs": progress.epochs, "waited": progress.waited} if progress.epoch else {}),
-            "parameters": sum(parameter.numel() for parameter in model.parameters()),
-            **self.evaluate(model, "final", 0),
-        }
-        if kept_step != progress.step:
-            report["last"] = self.evaluate(self.trainer.model, "final", 0)
-        model.metadata = {"training": self.config.to_dict(), "report": report}
-        model.save_pretrained(self.run.path)
-        self.run.write(REPORT, report)
-        self.view.end(report)
-        return report
-
-    def kept(self, reason: str) -> tuple[int, Transducer]:
-        """The model to keep, and after how many batches it was."""
-        progress, last = self.progress, (self.progress.step, self.trainer.model)
-        if self.config.keep == "last" or reason == "solved" or self.improves():
-            return last
-        if progress.best_step in (None, progress.step):
-            return last
-        try:
-            which = str(progress.best_step)
-            step, best = find_checkpoint(self.run.checkpoints, which, self.view.message)
-        except InputError as error:
-            self.view.message(f"{error}; the last weights are kept in place of the best")
-            return last
-        model = model_of(self.config, best, self.data.vocabulary, self.data.text)
-        return step, model.to(self.trainer.device)
-
-    def improves(self) -> bool:
-        """Whether the weights are the best so far."""
-        return self.progress.improves() and self.progress.improves(self.trainer.perplexity_now())
-
-    def save(self, planned: bool = True) -> None:
-        """Write a checkpoint of this moment; only a planned one can be the best."""
-        progress = self.progress
-        self._count_time()
-        if planned and progress.improves():
-            progress.mark_best(self.trainer.perplexity_now())
-        self.run.sync_log()
-        checkpoint = self.trainer.checkpoint()
-        save(self.run.checkpoints, progress.step, checkpoint, progress.best_step)
-        self.saved_step = progress.step
-
-    def _count_time(self) -> None:
-        now = time.monotonic()
-        self.progress.seconds += now - self.began
-        self.began = now
