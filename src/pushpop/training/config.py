@@ -3,10 +3,9 @@
 # ruff: noqa: RUF009  `option` only wraps `field`
 
 from collections.abc import Mapping
-from dataclasses import Field, asdict, dataclass, field, fields, replace
-from math import isfinite
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pushpop.errors import InputError, did_you_mean
 from pushpop.models import OUTPUT_SCALE
@@ -15,30 +14,18 @@ from pushpop.tasks import Lengths, get_task, parse_lengths
 from pushpop.tasks.pairs_columns import parse_columns
 from pushpop.tasks.pairs_file import is_pairs_file
 from pushpop.tasks.pairs_text import Normalise
+from pushpop.training.options import option, read_value
 from pushpop.training.recipes import RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
 Device = Literal["cpu", "cuda"]
 Side = Literal["guess", "chars", "spaces"]
-Number = int | float
 
 CHANGEABLE = (
     "steps", "epochs", "patience", "minutes", "until_solved", "threads", "tensorboard",
 )  # fmt: skip
 """Options that a run can go on under other values of: they say when it stops, not what it does."""
-
-
-def option(
-    default: Any,
-    text: str,
-    least: Number | None = None,
-    above: Number | None = None,
-    kw_only: bool = False,
-) -> Any:
-    """A field with its help text and, for a number, the bound that it must reach or exceed."""
-    metadata = {"help": text, "least": least, "above": above}
-    return field(default=default, metadata=metadata, kw_only=kw_only)
 
 
 @dataclass(frozen=True)
@@ -142,7 +129,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            object.__setattr__(self, each.name, _read(each, getattr(self, each.name)))
+            object.__setattr__(self, each.name, read_value(each, getattr(self, each.name)))
         for name in ("rmsprop_alpha", "decay"):
             if getattr(self, name) > 1:
                 raise InputError(f"{name} is {getattr(self, name)}, expected at most 1")
@@ -253,72 +240,3 @@ def read_config_file(path: str | Path) -> dict[str, Any]:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return data
-
-
-def _read(each: "Field[Any]", given: Any) -> Any:
-    """The value of an option in the type that the option has."""
-    name, kind = each.name, each.type
-    if kind is bool:
-        return _read_bool(name, given)
-    if kind is int or kind is float:
-        return _read_number(name, given, kind, each.metadata)
-    if kind == Bias | None:
-        return _read_bias(name, given)
-    if not isinstance(given, str):
-        if "lengths" in name and isinstance(given, list | tuple) and len(given) == 2:
-            return f"{given[0]}-{given[1]}"
-        if "lengths" in name and type(given) is int:
-            return str(given)
-        if not (name == "memory" and given is None):
-            raise InputError(f"{name} is {given!r}, expected text")
-        given = "none"  # YAML's null
-    accepted = get_args(kind)
-    if accepted and given not in accepted:
-        hint = did_you_mean(given, accepted)
-        raise InputError(f"{name} is {given!r}, expected {', '.join(accepted)}{hint}")
-    return given
-
-
-def _read_bool(name: str, given: Any) -> bool:
-    words = {"true": True, "yes": True, "false": False, "no": False}
-    if isinstance(given, str):
-        given = words.get(given.lower(), given)
-    if not isinstance(given, bool):
-        raise InputError(f"{name} is {given!r}, expected true or false")
-    return given
-
-
-def _read_number(name: str, given: Any, kind: type, bounds: Mapping[str, Any]) -> Number:
-    what = "a whole number" if kind is int else "a number"
-    least, above = bounds["least"], bounds["above"]
-    wanted = f"{what} of {least} or more" if least is not None else f"{what} above {above}"
-    try:
-        number: Number = kind(given.replace("_", "")) if isinstance(given, str) else given
-    except ValueError:
-        raise InputError(f"{name} is {given!r}, expected {wanted}") from None
-    right_type = type(number) is int or (kind is float and type(number) is float)
-    if (
-        not right_type
-        or not isfinite(number)
-        or (least is not None and number < least)
-        or (above is not None and number <= above)
-        or number >= 2**63
-    ):
-        raise InputError(f"{name} is {given!r}, expected {wanted}")
-    return float(number) if kind is float else number
-
-
-def _read_bias(name: str, given: Any) -> Any:
-    """A number, two, or nothing; `TransducerConfig` checks what came out."""
-    if not isinstance(given, str):
-        return given
-    text = given.strip("[]() ")
-    if text in ("none", "null", ""):
-        return None
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(
-            f"{name} is {given!r}, expected a number, two for a deque as in [1,-3], or none"
-        ) from None
-    return numbers if len(numbers) > 1 else numbers[0]
