@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pushpop.layers.fused import as_arrays, cache_padded, needs_no_operator, sigmoids_first
+from pushpop.layers.buffers import as_arrays, cache_padded, needs_no_operator, sigmoids_first
 from pushpop.memory.ops import WALKABLE
 
 

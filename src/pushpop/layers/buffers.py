@@ -1,0 +1,33 @@
+"""What the compiled layers share: how they call torch's operators and lay out their weights."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def needs_no_operator(x: Tensor) -> bool:
+    """Whether a plain call will do: there is no gradient and no graph to take part in.
+
+    The first call of an operator has torch import its compiler, which takes seconds.
+    """
+    return type(x) is Tensor and not (torch.is_grad_enabled() or torch.compiler.is_compiling())
+
+
+def sigmoids_first(weight: Tensor) -> Tensor:
+    """An LSTM's weight or bias with its blocks i, f, g, o in the order i, f, o, g."""
+    i, f, g, o = weight.chunk(4)
+    return torch.cat([i, f, o, g])
+
+
+def as_arrays(*tensors: Tensor) -> list[Any]:
+    """What the compiled parts work on: the same memory, where it is contiguous."""
+    return [x.detach().contiguous().numpy() for x in tensors]
+
+
+def cache_padded(weight: Tensor) -> Tensor:
+    """The same matrix with rows a little longer in memory: rows of a power of two collide in the
+    cache, and a small product then takes up to half as long again.
+    """
+    n, m = weight.shape
+    return weight.new_empty(n, m + 16)[:, :m].copy_(weight)
