@@ -1,0 +1,134 @@
+"""The fused path of MemoryRNN against the generic one."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pushpop import MemoryRNN
+from tests.layers.recurrent_layers import (
+    BACKEND,
+    CELL,
+    IN,
+    MEMORY,
+    D,
+    H,
+    everything,
+    layer,
+    some_state,
+)
+
+
+@MEMORY
+@CELL
+@pytest.mark.parametrize("first", [False, True], ids=["fresh", "with state"])
+@pytest.mark.parametrize("lengths", [None, [7, 3, 12, 1]], ids=["full", "ragged"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["f64", "f32"])
+def test_fused_equals_generic(
+    memory: str, cell: str, first: bool, lengths: list[int] | None, dtype: torch.dtype
+) -> None:
+    rnn = layer(memory, cell).to(dtype)
+    x = torch.randn(12, 4, IN, dtype=dtype, requires_grad=True)
+    state = some_state(rnn, 4) if first else None
+    found = everything(rnn, "fused", x, state, lengths)
+    wanted = everything(rnn, "generic", x, state, lengths)
+    limit = 1e-9 if dtype == torch.float64 else 1e-4
+    for a, b in zip(found, wanted, strict=True):
+        assert float((a - b).abs().max() / b.abs().max().clamp(min=1)) < limit
+
+
+@MEMORY
+@pytest.mark.parametrize("lengths", [None, [7, 3, 12, 1]], ids=["full", "ragged"])
+def test_noise_on_the_gates_is_the_same_fused_and_generic(
+    memory: str, lengths: list[int] | None
+) -> None:
+    rnn = layer(memory, gate_noise=1.5)
+    x = torch.randn(12, 4, IN, dtype=torch.float64, requires_grad=True)
+    found = []
+    for backend in ("fused", "generic"):
+        torch.manual_seed(3)
+        found.append(everything(rnn, backend, x, None, lengths))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+
+
+@MEMORY
+def test_fused_equals_generic_over_a_long_sequence(memory: str) -> None:
+    rnn = layer(memory)
+    x = torch.randn(200, 2, IN, dtype=torch.float64, requires_grad=True)
+    for a, b in zip(
+        everything(rnn, "fused", x, None, None),
+        everything(rnn, "generic", x, None, None),
+        strict=True,
+    ):
+        assert float((a - b).abs().max() / b.abs().max().clamp(min=1)) < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_the_recurrence_passes_opcheck() -> None:
+    from pushpop.layers.fused import _arrange, recurrence
+
+    rnn = MemoryRNN(IN, H, "deque", D)
+    recurrent, by_x, bias = (x.detach().requires_grad_() for x in _arrange("lstm", rnn.cell, IN))
+    state = some_state(rnn, 3)
+    x = torch.randn(4, 3, IN, requires_grad=True)
+    read = state.read.detach().flatten(1).requires_grad_()
+    heads = (rnn.value.weight, rnn.value.bias, rnn.gates.weight, rnn.gates.bias)
+    given = (x, by_x, bias, recurrent, *heads, *state.parts, read, *state.memory._cells())
+    for noise in (None, torch.randn(4, 3, 4)):
+        args = (2, "lstm", [3, 3, 2, 1], *given, noise)
+        torch.library.opcheck(recurrence, args)
+
+
+@CELL
+@BACKEND
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_nan_is_not_swallowed(cell: str, backend: str, dtype: torch.dtype) -> None:
+    rnn = MemoryRNN(IN, H, "stack", D, cell, backend=backend).to(dtype)
+    x = torch.randn(4, 2, IN, dtype=dtype)
+    x[1, 0] = torch.nan
+    output, _ = rnn(x)
+    assert output[1:, 0].isnan().all()
+    assert output[:, 1].isfinite().all()
+    with torch.no_grad():
+        rnn.cell.weight_hh[0, 0] = torch.nan
+    assert rnn(torch.randn(4, 2, IN, dtype=dtype))[0][1:].isnan().any()
+
+
+@BACKEND
+def test_not_even_nan_in_padding_reaches_a_gradient(backend: str) -> None:
+    rnn = layer("queue", backend=backend)
+    x = torch.randn(5, 3, IN, dtype=torch.float64)
+    x[3:, 0] = torch.nan
+    output, _ = rnn(x, lengths=[3, 5, 5])
+    output.sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in rnn.parameters())
+
+
+def test_parts_that_were_replaced_or_hooked_are_called() -> None:
+    class Louder(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) * 100
+
+    rnn = MemoryRNN(IN, H, "stack", D)
+    x = torch.randn(4, 2, IN)
+    calls: list[int] = []
+    handle = rnn.value.register_forward_hook(lambda *_: calls.append(1))
+    rnn(x)
+    assert len(calls) == 4
+    handle.remove()
+    rnn.value = Louder(H, D)
+    auto = rnn(x)[0]
+    rnn.backend = "generic"
+    assert torch.equal(auto, rnn(x)[0])
+
+
+@torch.no_grad()
+def test_the_fast_tanh_and_sigmoid_are_accurate() -> None:
+    from pushpop.layers.elementwise import sigmoid_row, tanh_row
+
+    for dtype, limit in ((torch.float32, 3e-7), (torch.float64, 1e-15)):
+        x = torch.linspace(-30, 30, 100_001, dtype=dtype)
+        for row, exact in ((tanh_row, torch.tanh), (sigmoid_row, torch.sigmoid)):
+            found = x.clone()
+            row(found.numpy())
+            assert float((found.double() - exact(x.double())).abs().max()) < limit
