@@ -52,6 +52,7 @@ def test_other_sizes_lengths_and_schedules_are_no_candidates_beside_the_papers(
     fabricate(tmp_path / "narrow", [(1.0, 1, 1)], memory_width=64)
     fabricate(tmp_path / "short", [(1.0, 1, 1)], train_lengths="8-16")
     fabricate(tmp_path / "steadied", [(1.0, 1, 1)], decay=0.998)
+    fabricate(tmp_path / "stopped-by-a-test", [(1.0, 1, 1)], until_solved=True)
     choice = chosen(tmp_path)
     assert [run.name for run in choice.candidates] == ["a"]
 
