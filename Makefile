@@ -45,7 +45,7 @@ bench: $(READY)  ## measure speed and memory, about half an hour; writes results
 	$(BIN)/python benchmarks/memory_scaling.py
 	$(BIN)/python benchmarks/viewer_length.py
 
-soak: $(READY)  ## a million streamed steps, 200 kills in mid-save, 50 visitors; writes results/*.json
+soak: $(READY)  ## a million streamed steps, 200 kills around saves, 50 visitors; writes results/*.json
 	$(BIN)/python benchmarks/checkpoint_kills.py
 	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/serve_load.py

@@ -1,6 +1,6 @@
 """Spelling to sound: what each part of a model adds, on three languages.
 
-    python benchmarks/g2p.py --data ../shared/data/g2p        writes results/g2p.json
+    python benchmarks/g2p.py --data FOLDER        writes results/g2p.json
 
 The data are the Icelandic (800 words), Hungarian and Dutch (8,000) files of the second SIGMORPHON
 shared task on grapheme-to-phoneme conversion (2021): LANGUAGE_train.tsv and LANGUAGE_dev.tsv. A run
@@ -45,7 +45,7 @@ PATH = RESULTS / "g2p.json"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/g2p"))
+    parser.add_argument("--data", type=Path, required=True, help="the folder of those files")
     parser.add_argument("--languages", default="ice,hun,dut", help="as in ice,hun")
     parser.add_argument("--variants", default="", help=f"separated by |: {' | '.join(VARIANTS)}")
     parser.add_argument("--seeds", default="0,1,2")
