@@ -18,6 +18,7 @@ from pushpop import MemoryAttention, MemoryState
 N_SYMBOLS = 16
 EOS = SOS = N_SYMBOLS  # one is only predicted, the other only read
 SEP = N_SYMBOLS + 1
+STEPS = 800
 TRAINED = (4, 12)
 TRIED = (TRAINED, (13, 20), (40, 60))
 
@@ -113,21 +114,24 @@ def accuracy(
     return torch.cat(right).float().mean().item()
 
 
+def learn(steps: int = STEPS, seed: int = 0) -> dict[tuple[int, int], float]:
+    """Train a model; the share of strings that it reverses exactly, by the range of lengths."""
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    random = torch.Generator().manual_seed(seed)
+    model = Transformer()
+    train(model, steps, random)
+    return {lengths: accuracy(model.eval(), lengths, random) for lengths in TRIED}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=800, help="batches of 32 strings")
+    parser.add_argument("--steps", type=int, default=STEPS, help="batches of 32 strings")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.manual_seed(options.seed)
-    random = torch.Generator().manual_seed(options.seed)
-
-    model = Transformer()
-    train(model, options.steps, random)
-    for lengths in TRIED:
-        share = accuracy(model.eval(), lengths, random)
-        seen = "as trained" if lengths == TRAINED else "never seen"
-        print(f"lengths {lengths[0]:2} to {lengths[1]:2} ({seen}): {share:.1%} exactly reversed")
+    for (low, high), share in learn(options.steps, options.seed).items():
+        seen = "as trained" if (low, high) == TRAINED else "never seen"
+        print(f"lengths {low:2} to {high:2} ({seen}): {share:.1%} exactly reversed")
 
 
 if __name__ == "__main__":
