@@ -22,14 +22,39 @@ from tests.layers.recurrent_layers import (
 
 
 @BACKEND
-def test_noise_on_the_gates_is_for_training_only(backend: str) -> None:
-    rnn = layer(gate_noise=1.5, backend=backend)
+@pytest.mark.parametrize("where", ["gate_noise", "controller_noise"])
+def test_noise_on_the_gates_is_for_training_only(where: str, backend: str) -> None:
+    rnn = layer(backend=backend, **{where: 1.5})
     x = torch.randn(6, 2, IN, dtype=torch.float64)
     assert not torch.equal(rnn(x)[0], rnn(x)[0])
     noisy = rnn.eval()
     quiet = copy.deepcopy(noisy)
-    quiet.gate_noise = 0.0
+    setattr(quiet, where, 0.0)
     assert torch.equal(noisy(x)[0], quiet.train()(x)[0])
+
+
+@BACKEND
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_noise_on_the_controller_is_a_bias_of_its_two_first_gates(cell: str, backend: str) -> None:
+    """One step, so that the noise of the step is all that there is."""
+    rnn = layer(cell=cell, backend=backend, controller_noise=0.8)
+    x = torch.randn(1, 1, IN, dtype=torch.float64)
+    torch.manual_seed(5)
+    noisy = rnn(x)[0]
+    torch.manual_seed(5)
+    noise = 0.8 * torch.randn(1, 1, 2 * H)
+    rnn.controller_noise = 0.0
+    with torch.no_grad():
+        rnn.cell.bias[: 2 * H] += noise[0, 0].double()
+    torch.testing.assert_close(noisy, rnn(x)[0])
+
+
+def test_noise_on_a_controller_without_known_gates_is_refused() -> None:
+    for cell in ("rnn", torch.nn.LSTMCell(IN + D, H)):
+        rnn = MemoryRNN(IN, H, "stack", D, cell, controller_noise=1.0)
+        with pytest.raises(ValueError, match="controller_noise is for the cells lstm and gru"):
+            rnn(torch.randn(2, 1, IN))
+        rnn.eval()(torch.randn(2, 1, IN))
 
 
 @MEMORY

@@ -37,12 +37,14 @@ def test_fused_equals_generic(
 
 
 @MEMORY
-@pytest.mark.parametrize("lengths", [None, [7, 3, 12, 1]], ids=["full", "ragged"])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("noise", [(1.5, 0), (0, 1.5), (1.5, 0.7)], ids=["memory", "cell", "both"])
+@pytest.mark.parametrize("lengths", [None, [7, 3, 20, 1]], ids=["full", "ragged"])
 def test_noise_on_the_gates_is_the_same_fused_and_generic(
-    memory: str, lengths: list[int] | None
+    memory: str, cell: str, noise: tuple[float, float], lengths: list[int] | None
 ) -> None:
-    rnn = layer(memory, gate_noise=1.5)
-    x = torch.randn(12, 4, IN, dtype=torch.float64, requires_grad=True)
+    rnn = layer(memory, cell, gate_noise=noise[0], controller_noise=noise[1])
+    x = torch.randn(20, 4, IN, dtype=torch.float64, requires_grad=True)
     found = []
     for backend in ("fused", "generic"):
         torch.manual_seed(3)
@@ -74,8 +76,8 @@ def test_the_recurrence_passes_opcheck() -> None:
     read = state.read.detach().flatten(1).requires_grad_()
     heads = (rnn.value.weight, rnn.value.bias, rnn.gates.weight, rnn.gates.bias)
     given = (x, by_x, bias, recurrent, *heads, *state.parts, read, *state.memory._cells())
-    for noise in (None, torch.randn(4, 3, 4)):
-        args = (2, "lstm", [3, 3, 2, 1], *given, noise)
+    for noise in ((None, None), (torch.randn(4, 3, 4), torch.randn(4, 3, 2 * H))):
+        args = (2, "lstm", [3, 3, 2, 1], *given, *noise)
         torch.library.opcheck(recurrence, args)
 
 

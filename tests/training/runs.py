@@ -31,8 +31,11 @@ TINY: dict[str, Any] = {
     "decay": 0.99,
     "decay_below": 135,
     "gate_noise": 0.5,
+    "controller_noise": 0.25,
     "noise_rise": 3,
 }
+# The bare loop.
+PLAIN: dict[str, Any] = {"curriculum_start": 0, "decay": 1, "gate_noise": 0, "controller_noise": 0}
 # For two processes: five rows, and lengths from 2 to 20, so that both have different numbers of
 # symbols. A large epsilon, lest RMSProp makes a large step of the rounding in a small gradient. No
 # noise: each process has its own.
@@ -41,6 +44,7 @@ TOGETHER: dict[str, Any] = {
     "train_lengths": "2-20",
     "epsilon": 1e-2,
     "gate_noise": 0.0,
+    "controller_noise": 0.0,
 }
 
 

@@ -20,7 +20,7 @@ from pushpop.training.schedule import Progress
 from pushpop.training.trained import load_trained
 from pushpop.training.trainer import Trainer
 from pushpop.training.view import end_of
-from tests.training.runs import Killed, at_call, killed, load_model, remains, tiny
+from tests.training.runs import PLAIN, Killed, at_call, killed, load_model, remains, tiny
 
 Captured = pytest.CaptureFixture[str]
 CONFIG = {"curriculum_start": 0, "decay": 1}
@@ -75,7 +75,7 @@ def test_weights_that_the_last_batch_spoilt_are_not_the_best(
 
 def test_the_weights_are_tried_on_batches_that_come_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    config = tiny(curriculum_start=0, decay=1, gate_noise=0, dropout=0.5)
+    config = tiny(**PLAIN, dropout=0.5)
     trainer = Trainer(config, Group(), make_data(config))
     trainer.step()
     model, total, symbols = trainer.model.eval(), 0.0, 0

@@ -19,7 +19,7 @@ from pushpop.training.checkpoint import file_of, steps_in
 from pushpop.training.data import make_data
 from pushpop.training.schedule import Progress
 from pushpop.training.view import View
-from tests.training.runs import remains, tiny
+from tests.training.runs import PLAIN, remains, tiny
 
 
 def lines(run: Path) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def test_the_final_model_is_the_one_that_was_trained_and_reported(tmp_path: Path
 
 
 def test_training_is_the_papers_protocol_word_by_word(tmp_path: Path) -> None:
-    config = tiny(curriculum_start=0, decay=1, gate_noise=0, steps=7, clip=0.01, keep="last")
+    config = tiny(**PLAIN, steps=7, clip=0.01, keep="last")
     train(config, tmp_path)
     task = get_task("copy")
     torch.manual_seed(config.seed)
@@ -137,7 +137,7 @@ def test_noise_rises_while_steady_and_the_decay_waits_for_it() -> None:
     seen = []
     for loss in (5, 1, 1, 5, 1, 1, 1, 1):
         progress.after_batch(config, nll=loss, symbols=1)
-        seen.append((progress.gate_noise(config), progress.rate))
+        seen.append((config.gate_noise * progress.noise_share(config), progress.rate))
     noise, rates = zip(*seen, strict=True)
     assert noise == (0.0, 0.5, 1.0, 1.0, 1.5, 2.0, 2.0, 2.0)
     assert rates == (*[1e-3] * 6, 1e-3 * 0.99, 1e-3 * 0.99 * 0.99)
@@ -154,7 +154,7 @@ def test_the_curriculum_begins_anew_when_what_was_learnt_is_lost() -> None:
         assert progress.longest == longest
     progress.report()
     assert progress.perplexity_longest == 4
-    assert progress.gate_noise(config) == 0
+    assert progress.noise_share(config) == 0
 
 
 def test_lengths_of_a_grammar_can_be_trained_on_equally_often() -> None:

@@ -36,10 +36,14 @@ class LSTMCell(Cell):
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__(input_size, hidden_size, gates=4)
 
-    def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """x [B, I] and (h, c) -> the next (h, c)."""
+    def forward(
+        self, x: Tensor, state: tuple[Tensor, Tensor], noise: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """x [B, I] and (h, c) -> the next (h, c). Noise [B, 2 H] is added to i and f."""
         h, c = state
         z = nn.functional.linear(x, self.weight_ih, self.bias) + h @ self.weight_hh.T
+        if noise is not None:
+            z = z + nn.functional.pad(noise, (0, z.shape[1] - noise.shape[1]))
         i, f, g, o = z.chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
@@ -51,9 +55,12 @@ class GRUCell(Cell):
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__(input_size, hidden_size, gates=3)
 
-    def forward(self, x: Tensor, h: Tensor) -> Tensor:
-        """x [B, I] and h -> the next h."""
-        from_x = nn.functional.linear(x, self.weight_ih, self.bias).chunk(3, dim=-1)
+    def forward(self, x: Tensor, h: Tensor, noise: Tensor | None = None) -> Tensor:
+        """x [B, I] and h -> the next h. Noise [B, 2 H] is added to r and z."""
+        by_x = nn.functional.linear(x, self.weight_ih, self.bias)
+        if noise is not None:
+            by_x = by_x + nn.functional.pad(noise, (0, by_x.shape[1] - noise.shape[1]))
+        from_x = by_x.chunk(3, dim=-1)
         from_h = (h @ self.weight_hh.T).chunk(3, dim=-1)
         r = torch.sigmoid(from_x[0] + from_h[0])
         z = torch.sigmoid(from_x[1] + from_h[1])
@@ -77,6 +84,7 @@ CELLS: dict[str, type[LSTMCell] | type[GRUCell] | type[ElmanCell]] = {
     "gru": GRUCell,
     "rnn": ElmanCell,
 }
+GATED = (LSTMCell, GRUCell)
 
 
 def make_cell(cell: str | nn.Module, input_size: int, hidden_size: int) -> nn.Module:

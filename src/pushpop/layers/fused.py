@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from pushpop.layers.buffers import needs_no_operator, sigmoids_first
 from pushpop.layers.cells import CELLS, Cell
+from pushpop.layers.noise import Noise
 from pushpop.layers.recurrence import plain_recurrence, recurrence
 from pushpop.layers.state import RNNState
 from pushpop.memory import MemoryState
@@ -36,12 +37,9 @@ def can_run(layer: "MemoryRNN", x: Tensor) -> bool:
 
 
 def run(
-    layer: "MemoryRNN", x: Tensor, state: RNNState, sizes: list[int], noise: Tensor | None
+    layer: "MemoryRNN", x: Tensor, state: RNNState, sizes: list[int], noise: Noise
 ) -> tuple[Tensor, RNNState]:
-    """x [T, B, I] with sizes[t] rows at step t -> hidden [T, B, H] and the state after each row.
-
-    `noise` [T, B, 2 E] is added to the gates before their sigmoid.
-    """
+    """x [T, B, I] with sizes[t] rows at step t -> hidden [T, B, H] and the state after each row."""
     T, B, _ = x.shape
     if T == 0 or B == 0:
         return x.new_zeros(T, B, layer.hidden_size), state
@@ -54,7 +52,7 @@ def run(
     hidden, now, c, values, strengths, rows, counts, *_ = run_it(
         KINDS.index(layer.memory.kind), name, sizes, x, by_x, bias, recurrent,
         layer.value.weight, layer.value.bias, layer.gates.weight, layer.gates.bias,
-        state.parts[0], state.parts[-1], state.read.flatten(1), *cells, noise,
+        state.parts[0], state.parts[-1], state.read.flatten(1), *cells, *noise,
     )  # fmt: skip
     h, read = now.split([H, reads], dim=1)
     after = RNNState(

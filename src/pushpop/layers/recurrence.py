@@ -23,7 +23,7 @@ def plain_recurrence(
     kind: int, cell: str, sizes: list[int], x: Tensor, by_x: Tensor, bias: Tensor,
     recurrent: Tensor, value_weight: Tensor, value_bias: Tensor,
     gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor,
-    initial: Tensor, strengths: Tensor, noise: Tensor | None,
+    initial: Tensor, strengths: Tensor, noise: Tensor | None, cell_noise: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
     """h [T, B, H]; the final `now` and c; values [T, B, E, D]; strengths, rows and counts of the
     final cells (`memory.state.Walked`); then, for the backward pass, `now` and c before each step,
@@ -68,6 +68,8 @@ def plain_recurrence(
         if t % AHEAD == 0:
             ahead = x[t : t + AHEAD]
             torch.mm(ahead.reshape(-1, x.shape[2]), by_x, out=projected[: len(ahead)].flatten(0, 1))
+            if cell_noise is not None:
+                projected[: len(ahead), :, : cell_noise.shape[2]] += cell_noise[t : t + AHEAD]
         torch.mm(now, by_now, out=z)
         forward(t, n, *cell_arrays)
         torch.mm(h_now, by_h, out=value)
@@ -87,7 +89,7 @@ def _(
     kind: int, cell: str, sizes: list[int], x: Tensor, by_x: Tensor, bias: Tensor,
     recurrent: Tensor, value_weight: Tensor, value_bias: Tensor,
     gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor,
-    initial: Tensor, strengths: Tensor, noise: Tensor | None,
+    initial: Tensor, strengths: Tensor, noise: Tensor | None, cell_noise: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
     return _outputs(x, recurrent, gate_bias, h, initial, strengths)
 
@@ -212,6 +214,7 @@ def _backward(ctx: Any, grads: list[Tensor | None]) -> Any:
         None,
         None,
         *recurrence_backward(ctx.kind, ctx.cell, ctx.sizes, *inputs, initial, saved, *grads[:5]),
+        None,
         None,
     )
 

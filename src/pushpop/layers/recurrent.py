@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from pushpop.layers import fused
 from pushpop.layers.cells import make_cell, probe
 from pushpop.layers.lengths import Ragged, check_lengths
+from pushpop.layers.noise import NO_NOISE, Noise, draw_noise
 from pushpop.layers.precision import outside_autocast
 from pushpop.layers.state import RNNState
 from pushpop.memory import MEMORIES, MemoryState
@@ -41,6 +42,8 @@ class MemoryRNN(nn.Module):
         gate_noise: in training mode, whole sequences have normal noise of this deviation added to
             their gates before the sigmoid. Only gates far from 1/2 withstand it, so it teaches the
             layer to push and pop all or nothing, which carries over to longer sequences.
+        controller_noise: the same for the gates by which an LSTM takes in and forgets, or a GRU
+            resets and keeps: what the controller has to remember by itself, it learns to hold.
         backend: "fused" (whole sequences on the CPU, hand-written gradients), "generic" (step by
             step, any cell and device) or "auto": fused where it can run.
 
@@ -61,6 +64,7 @@ class MemoryRNN(nn.Module):
         push_bias: Bias | None = None,
         pop_bias: Bias | None = -1.0,
         gate_noise: float = 0.0,
+        controller_noise: float = 0.0,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -74,7 +78,8 @@ class MemoryRNN(nn.Module):
             if size < 1:
                 raise ValueError(f"{name}_size must be at least 1; got {size}")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, outputs
-        self.batch_first, self.backend, self.gate_noise = batch_first, backend, gate_noise
+        self.batch_first, self.backend = batch_first, backend
+        self.gate_noise, self.controller_noise = gate_noise, controller_noise
         self.memory = MEMORIES[memory](width, validate=False)  # gates are sigmoids: always valid
         seen = input_size + self.ends * width
         self.cell = make_cell(cell, seen, hidden_size)
@@ -192,11 +197,8 @@ class MemoryRNN(nn.Module):
                 "backend 'fused' runs the cells lstm, gru and rnn in float32 or float64 on the "
                 f"CPU; got {type(self.cell).__name__}, {x.dtype} on {x.device}"
             )
-        noise = None
-        if self.training and self.gate_noise:
-            noise = self.gate_noise * torch.randn(*x.shape[:2], 2 * self.ends).to(x)
         go = fused.run if able and self.backend != "generic" else _run_generic
-        hidden, state = go(self, x, state, sizes, noise)
+        hidden, state = go(self, x, state, sizes, draw_noise(self, x))
         if ragged is not None:
             hidden, state = hidden[:, ragged.back], state.rows(ragged.back)
         return hidden, state
@@ -213,13 +215,13 @@ class MemoryRNN(nn.Module):
             return value.reshape(len(value), 2, -1), push, pop
         return value, push.squeeze(-1), pop.squeeze(-1)
 
-    def _step(
-        self, x: Tensor, state: RNNState, noise: Tensor | None = None
-    ) -> tuple[Tensor, RNNState]:
+    def _step(self, x: Tensor, state: RNNState, noise: Noise = NO_NOISE) -> tuple[Tensor, RNNState]:
         """One step of the controller and of the memory: o' [B, H] and the state."""
-        controller = self.cell(torch.cat([x, state.read.flatten(1)], dim=-1), state.controller)
+        extra = () if noise.controller is None else (noise.controller,)
+        seen = torch.cat([x, state.read.flatten(1)], dim=-1)
+        controller = self.cell(seen, state.controller, *extra)
         h = controller[0] if self.has_c else controller
-        value, push, pop = self.controls(h, noise)
+        value, push, pop = self.controls(h, noise.memory)
         read, cells = self.memory.step(value, push, pop, state.memory)
         return h, RNNState(controller, read, cells)
 
@@ -246,7 +248,7 @@ class MemoryRNN(nn.Module):
 
 
 def _run_generic(
-    layer: MemoryRNN, x: Tensor, state: RNNState, sizes: list[int], noise: Tensor | None
+    layer: MemoryRNN, x: Tensor, state: RNNState, sizes: list[int], noise: Noise
 ) -> tuple[Tensor, RNNState]:
     """Step by step, by autograd. Rows are sorted by length: step t has the first sizes[t] of them,
     and the state of a row that has ended is set aside.
@@ -260,7 +262,7 @@ def _run_generic(
         if size < rows:
             ended.append(state.rows(slice(size, rows)))
             state = state.rows(slice(0, size))
-        h, state = layer._step(x_t[:size], state, None if noise is None else noise[t, :size])
+        h, state = layer._step(x_t[:size], state, noise.at(t, size))
         hidden.append(nn.functional.pad(h, (0, 0, 0, x.shape[1] - size)))
     padding = x.new_zeros(x.shape[0] - len(hidden), x.shape[1], layer.hidden_size)
     steps = torch.cat([torch.stack(hidden), padding]) if hidden else padding

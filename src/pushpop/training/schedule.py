@@ -66,9 +66,9 @@ class Progress:
             return self.rate
         return self.rate * (self.step + 1) / config.warmup
 
-    def gate_noise(self, config: TrainConfig) -> float:
-        """The noise of the next batch. It rises while the model keeps up with it."""
-        return config.gate_noise * (self.steady / max(1, config.noise_rise))
+    def noise_share(self, config: TrainConfig) -> float:
+        """How much of the noise the next batch has. It rises while the model keeps up with it."""
+        return self.steady / max(1, config.noise_rise)
 
     def after_batch(self, config: TrainConfig, nll: float, symbols: int) -> None:
         """Count a batch; raise the curriculum or lower the learning rate where it is time.

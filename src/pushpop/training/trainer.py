@@ -122,8 +122,9 @@ class Trainer:
     @contextmanager
     def _noise(self) -> Iterator[None]:
         """Dropout, and noise on the gates once it is time: functions of seed, batch and process."""
-        amount = self.progress.gate_noise(self.config)
-        if not amount and not self.config.dropout:
+        share = self.progress.noise_share(self.config)
+        amounts = share * self.config.gate_noise, share * self.config.controller_noise
+        if not any(amounts) and not self.config.dropout:
             yield
             return
         layers = [part for part in self.model.modules() if isinstance(part, MemoryRNN)]
@@ -131,12 +132,12 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(drawn.integers(2**63)))
             for layer in layers:
-                layer.gate_noise = amount
+                layer.gate_noise, layer.controller_noise = amounts
             try:
                 yield
             finally:
                 for layer in layers:
-                    layer.gate_noise = 0.0
+                    layer.gate_noise = layer.controller_noise = 0.0
 
     def _batches(self) -> Iterator[Batch]:
         """The batches from the next one on, with the lengths that it is time for."""
