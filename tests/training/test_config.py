@@ -60,10 +60,6 @@ def test_text_is_read_as_what_the_option_is() -> None:
         ({"learning_rate": 0}, "learning_rate is 0, expected a number above 0"),
         ({"learning_rate": "nan"}, "learning_rate is 'nan', expected a number above 0"),
         ({"clip": -1}, "clip is -1, expected a number of 0 or more"),
-        (
-            {"controller_noise": 1, "cell": "rnn"},
-            "controller_noise is 1.0 with cell 'rnn', which has no gates",
-        ),
         ({"decay": 1.5}, "decay is 1.5, expected at most 1"),
         ({"rmsprop_alpha": 2}, "rmsprop_alpha is 2.0, expected at most 1"),
         ({"train_lengths": "64-8"}, "train_lengths: lengths 64-8: expected"),

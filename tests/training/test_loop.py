@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from pushpop import Transducer
+from pushpop import MemoryRNN, Transducer
 from pushpop.errors import InputError
 from pushpop.evaluation import evaluate
 from pushpop.models.transducer import Likelihood
@@ -17,7 +17,9 @@ from pushpop.training import data as data_module
 from pushpop.training import trainer as trainer_module
 from pushpop.training.checkpoint import file_of, steps_in
 from pushpop.training.data import make_data
+from pushpop.training.parallel import Group
 from pushpop.training.schedule import Progress
+from pushpop.training.trainer import Trainer
 from pushpop.training.view import View
 from tests.training.runs import PLAIN, remains, tiny
 
@@ -141,6 +143,28 @@ def test_noise_rises_while_steady_and_the_decay_waits_for_it() -> None:
     noise, rates = zip(*seen, strict=True)
     assert noise == (0.0, 0.5, 1.0, 1.0, 1.5, 2.0, 2.0, 2.0)
     assert rates == (*[1e-3] * 6, 1e-3 * 0.99, 1e-3 * 0.99 * 0.99)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+def test_both_noises_are_on_while_a_batch_is_trained_on(
+    cell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An Elman controller has no gates: only the memory's have noise."""
+    config = tiny(cell=cell, gate_noise=2, controller_noise=1, noise_rise=4)
+    trainer = Trainer(config, Group(), make_data(config))
+    trainer.progress.steady = 2
+    (layer,) = (part for part in trainer.model.modules() if isinstance(part, MemoryRNN))
+    seen = []
+    objective = trainer.model.objective
+
+    def look(*args: Any) -> Any:
+        seen.append((layer.gate_noise, layer.controller_noise))
+        return objective(*args)
+
+    monkeypatch.setattr(trainer.model, "objective", look)
+    trainer.step()
+    assert seen == [(1.0, 0.0 if cell == "rnn" else 0.5)]
+    assert (layer.gate_noise, layer.controller_noise) == (0.0, 0.0)
 
 
 def test_the_curriculum_begins_anew_when_what_was_learnt_is_lost() -> None:

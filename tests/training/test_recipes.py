@@ -45,6 +45,13 @@ def test_a_recipe_depends_on_the_task() -> None:
     assert starts["reverse"] > starts["copy"]
 
 
+def test_a_grammars_controller_has_noise_too_whatever_its_cell() -> None:
+    for cell in ("lstm", "gru", "rnn"):
+        given = {"recipe": "pushpop", "task": "svo-sov", "cell": cell}
+        assert TrainConfig.from_dict(given).controller_noise > 0
+    assert TrainConfig.from_dict({"recipe": "pushpop", "task": "copy"}).controller_noise == 0
+
+
 @pytest.mark.parametrize("task", ["copy", "flip", "svo-sov", "gender"])
 def test_a_deque_starts_as_the_queue_does_with_its_other_gates_shut(task: str) -> None:
     given = {"recipe": "pushpop", "task": task}

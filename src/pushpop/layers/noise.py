@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from pushpop.layers.cells import GATED
-
 if TYPE_CHECKING:
     from pushpop.layers.recurrent import MemoryRNN
 
@@ -31,7 +29,7 @@ def draw_noise(layer: "MemoryRNN", x: Tensor) -> Noise:
     if layer.training and layer.gate_noise:
         memory = layer.gate_noise * torch.randn(*x.shape[:2], 2 * layer.ends).to(x)
     if layer.training and layer.controller_noise:
-        if not isinstance(layer.cell, GATED):
+        if not layer.gated:
             raise ValueError(
                 "controller_noise is for the cells lstm and gru, which have gates; got "
                 f"{type(layer.cell).__name__}"

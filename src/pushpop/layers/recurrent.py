@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from pushpop.layers import fused
-from pushpop.layers.cells import make_cell, probe
+from pushpop.layers.cells import GATED, make_cell, probe
 from pushpop.layers.lengths import Ragged, check_lengths
 from pushpop.layers.noise import NO_NOISE, Noise, draw_noise
 from pushpop.layers.precision import outside_autocast
@@ -113,6 +113,11 @@ class MemoryRNN(nn.Module):
     def ends(self) -> int:
         """1, or 2 for a deque."""
         return self.memory.ends
+
+    @property
+    def gated(self) -> bool:
+        """Whether the controller has gates that can be given noise: an LSTM's or a GRU's."""
+        return isinstance(self.cell, GATED)
 
     def forward(
         self,

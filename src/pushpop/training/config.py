@@ -105,7 +105,7 @@ class TrainConfig:
         0.0, "noise on the gates from when it is steady: teaches all or nothing; 0: none", least=0
     )
     controller_noise: float = option(
-        0.0, "the same on an LSTM's input and forget gates, a GRU's two; 0: none", least=0
+        0.0, "the same on the gates of an LSTM (input, forget) or GRU controller; 0: none", least=0
     )
     noise_rise: int = option(
         0, "steady batches in which the noise rises to its value; the decay waits for it", least=0
@@ -151,10 +151,6 @@ class TrainConfig:
         for name in ("hold_out", "label_smoothing"):
             if getattr(self, name) >= 1:
                 raise InputError(f"{name} is {getattr(self, name)}, expected less than 1")
-        if self.controller_noise and self.cell == "rnn":
-            raise InputError(
-                f"controller_noise is {self.controller_noise} with cell 'rnn', which has no gates"
-            )
         if self.columns != "guess":
             parse_columns(self.columns)
         if not is_pairs_file(self.task):

@@ -132,7 +132,8 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(drawn.integers(2**63)))
             for layer in layers:
-                layer.gate_noise, layer.controller_noise = amounts
+                layer.gate_noise = amounts[0]
+                layer.controller_noise = amounts[1] if layer.gated else 0.0
             try:
                 yield
             finally:
