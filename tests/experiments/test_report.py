@@ -302,12 +302,20 @@ def test_another_run_is_not_overwritten_by_a_copy(
     assert "holds another run than" in message
 
 
-@pytest.mark.skipif(
-    not (ROOT / "results" / "table.json").exists(), reason="results/table.json is not there yet"
-)
 def test_the_readme_and_the_results_are_in_step() -> None:
     files = make_report(ROOT / "results").files
-    assert (ROOT / "results" / "table.json").read_text("utf-8") == files["table.json"]
+    tables = {name: text for name, text in files.items() if not name.endswith((".svg", ".html"))}
+    assert {"table.json", "table.csv", "table.md", "table.tex", "runs.csv"} <= tables.keys()
+    for name, text in tables.items():
+        assert (ROOT / "results" / name).read_text("utf-8") == text, name
     readme = (ROOT / "README.md").read_text("utf-8")
     shown = readme.partition(f"{BEGIN}\n")[2].partition(END)[0]
     assert shown == files["table.md"]
+
+
+def test_every_row_of_the_paper_is_a_finished_run() -> None:
+    rows = json.loads((ROOT / "results" / "table.json").read_text("utf-8"))
+    paper = [row for row in rows if row["recipe"] == "paper"]
+    assert len({(row["task"], row["model"]) for row in paper}) == len(paper) == 35
+    assert {row["status"] for row in rows} == {"finished"}
+    assert {row["recipe"] for row in rows} == {"paper", "pushpop"}
