@@ -21,6 +21,8 @@ SOURCES, LENGTHS = 500, (65, 128)
 
 
 def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
     model = Transducer.from_pretrained(sys.argv[1])
     found = first_mistakes(model, get_task(model.metadata["training"]["task"]))
     print(found)
