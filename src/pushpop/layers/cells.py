@@ -25,6 +25,13 @@ class Cell(nn.Module):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -1 / sqrt(hidden_size), 1 / sqrt(hidden_size))
 
+    def from_input(self, x: Tensor, noise: Tensor | None = None) -> Tensor:
+        """The input's share of all blocks, with the bias; noise is added to the first ones."""
+        blocks = nn.functional.linear(x, self.weight_ih, self.bias)
+        if noise is None:
+            return blocks
+        return blocks + nn.functional.pad(noise, (0, blocks.shape[1] - noise.shape[1]))
+
     def extra_repr(self) -> str:
         """The sizes, as `print(module)` shows them."""
         return f"{self.input_size}, {self.hidden_size}"
@@ -41,9 +48,7 @@ class LSTMCell(Cell):
     ) -> tuple[Tensor, Tensor]:
         """x [B, I] and (h, c) -> the next (h, c). Noise [B, 2 H] is added to i and f."""
         h, c = state
-        z = nn.functional.linear(x, self.weight_ih, self.bias) + h @ self.weight_hh.T
-        if noise is not None:
-            z = z + nn.functional.pad(noise, (0, z.shape[1] - noise.shape[1]))
+        z = self.from_input(x, noise) + h @ self.weight_hh.T
         i, f, g, o = z.chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
@@ -57,10 +62,7 @@ class GRUCell(Cell):
 
     def forward(self, x: Tensor, h: Tensor, noise: Tensor | None = None) -> Tensor:
         """x [B, I] and h -> the next h. Noise [B, 2 H] is added to r and z."""
-        by_x = nn.functional.linear(x, self.weight_ih, self.bias)
-        if noise is not None:
-            by_x = by_x + nn.functional.pad(noise, (0, by_x.shape[1] - noise.shape[1]))
-        from_x = by_x.chunk(3, dim=-1)
+        from_x = self.from_input(x, noise).chunk(3, dim=-1)
         from_h = (h @ self.weight_hh.T).chunk(3, dim=-1)
         r = torch.sigmoid(from_x[0] + from_h[0])
         z = torch.sigmoid(from_x[1] + from_h[1])
@@ -76,7 +78,7 @@ class ElmanCell(Cell):
 
     def forward(self, x: Tensor, h: Tensor) -> Tensor:
         """x [B, I] and h -> the next h."""
-        return torch.tanh(nn.functional.linear(x, self.weight_ih, self.bias) + h @ self.weight_hh.T)
+        return torch.tanh(self.from_input(x) + h @ self.weight_hh.T)
 
 
 CELLS: dict[str, type[LSTMCell] | type[GRUCell] | type[ElmanCell]] = {

@@ -25,15 +25,18 @@ NO_NOISE = Noise()
 
 def draw_noise(layer: "MemoryRNN", x: Tensor) -> Noise:
     """Fresh noise for x [T, B, I], as the layer wants it; none but in training mode."""
-    memory = controller = None
-    if layer.training and layer.gate_noise:
-        memory = layer.gate_noise * torch.randn(*x.shape[:2], 2 * layer.ends).to(x)
-    if layer.training and layer.controller_noise:
-        if not layer.gated:
-            raise ValueError(
-                "controller_noise is for the cells lstm and gru, which have gates; got "
-                f"{type(layer.cell).__name__}"
-            )
-        noise = torch.randn(*x.shape[:2], 2 * layer.hidden_size).to(x)
-        controller = layer.controller_noise * noise
-    return Noise(memory, controller)
+    if not layer.training:
+        return NO_NOISE
+    if layer.controller_noise and not layer.gated:
+        raise ValueError(
+            "controller_noise is for the cells lstm and gru, which have gates; got "
+            f"{type(layer.cell).__name__}"
+        )
+    return Noise(
+        _normal(layer.gate_noise, x, 2 * layer.ends),
+        _normal(layer.controller_noise, x, 2 * layer.hidden_size),
+    )
+
+
+def _normal(deviation: float, x: Tensor, width: int) -> Tensor | None:
+    return deviation * torch.randn(*x.shape[:2], width).to(x) if deviation else None
