@@ -24,7 +24,16 @@ def test_the_papers_table_has_35_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("paper", 350), ("table", 35), ("smoke", 35), ("protocol", 10)]
+    ("name", "count"),
+    [
+        ("paper", 350),
+        ("table", 35),
+        ("mini", 210),
+        ("miniseeds", 30),
+        ("natural", 10),
+        ("smoke", 35),
+        ("protocol", 10),
+    ],
 )
 def test_built_in_presets_have_the_runs_that_they_say(name: str, count: int) -> None:
     preset = load_preset(name)
@@ -46,6 +55,13 @@ def test_the_paper_preset_is_the_papers_grid() -> None:
     assert {config.memory_width for config in configs} == {256}
     assert sorted({config.learning_rate for config in configs}) == [5e-5, 1e-4, 5e-4, 1e-3, 5e-3]
     assert load_preset("paper").runs[0].name == "copy-stack-hidden256-lr0.005"
+
+
+def test_mini_begins_with_the_35_rows_at_one_size_and_rate() -> None:
+    first = [run.config for run in load_preset("mini").runs[:35]]
+    assert len({(config.task, config.memory, config.layers) for config in first}) == 35
+    assert {(config.hidden, config.learning_rate) for config in first} == {(64, 1e-3)}
+    assert {config.converged_after for config in first} == {5000}
 
 
 def test_the_table_starts_with_what_the_paper_has_at_1() -> None:
@@ -74,8 +90,8 @@ def test_rows_and_grid_are_multiplied() -> None:
     )
     assert list(found) == [
         "copy-queue-pop_bias-1-seed3",
-        "copy-queue-pop_bias0-seed3",
         "reverse-lstm2-pop_bias-1-seed3",
+        "copy-queue-pop_bias0-seed3",
         "reverse-lstm2-pop_bias0-seed3",
     ]
     assert found["reverse-lstm2-pop_bias0-seed3"].layers == 2

@@ -1,6 +1,7 @@
 """A run goes on under other options of when to stop, and ends as if it had had them at once."""
 
 import json
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pushpop.training import RunDirectory, session, train
 from pushpop.training import data as data_module
 from pushpop.training.checkpoint import steps_in
 from pushpop.training.run import is_the_end
+from pushpop.training.schedule import Progress
 from pushpop.training.trained import load_trained
 from tests.training.runs import Killed, at_call, killed, remains, tiny
 
@@ -63,6 +65,26 @@ def test_a_solved_run_goes_on_when_told(
     found = remains(tmp_path)
     assert found["metrics"] == straight["metrics"]
     assert found["model"] == straight["model"]
+
+
+def test_a_converged_run_goes_on_when_told(straight: dict[str, Any], tmp_path: Path) -> None:
+    report = train(tiny(converged_after=2), tmp_path)
+    assert (report["stopped_by"], report["without_gain"]) == ("converged", 2)
+    assert train(tiny(converged_after=2), tmp_path) == report
+    assert train(tiny(), tmp_path)["stopped_by"] == "steps"
+    assert remains(tmp_path) == straight
+
+
+def test_a_gain_is_one_per_cent_at_the_same_lengths_or_longer_sources() -> None:
+    progress = Progress(longest=8, rate=1.0, interval_longest=8)
+    told = []
+    for perplexity, longest in [(10.0, 8), (9.95, 8), (9.8, 8), (12.0, 16), (3.0, 8), (11.95, 16)]:
+        progress.step += 100
+        progress.interval = (100 * log(perplexity), 100)
+        progress.interval_longest = longest
+        progress.report()
+        told.append(progress.without_gain)
+    assert told == [0, 100, 0, 0, 100, 200]
 
 
 PLACES = [
@@ -129,6 +151,8 @@ def test_other_threads_are_no_other_run(tmp_path: Path) -> None:
         ({"step": 9, "seconds": 5.9, "stopped_by": "time"}, {}, False),
         ({"step": 9, "seconds": 5.9, "stopped_by": "solved"}, {"until_solved": True}, True),
         ({"step": 9, "seconds": 5.9, "stopped_by": "solved"}, {}, False),
+        ({"step": 9, "without_gain": 5}, {"converged_after": 5}, True),
+        ({"step": 9, "without_gain": 5}, {"converged_after": 6}, False),
         ({}, {"until_solved": True}, False),
     ],
 )

@@ -17,7 +17,8 @@ def sweep(
     """Train many runs, several at a time; started again, it goes on where it was stopped.
 
     Args:
-        preset: paper, table, ours, smoke, protocol, pushbias, popbias, seeds, lstmseeds, or a file
+        preset: mini, natural, paper, table, ours, smoke, protocol, pushbias, popbias, seeds,
+            lstmseeds, miniseeds, or a file
         out: the folder of the run directories; by default runs/PRESET
         workers: runs at a time, a process and a thread each; 0: as many as there are cores
         steps: batches of every run instead of what the preset says; finished runs are extended

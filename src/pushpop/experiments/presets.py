@@ -3,7 +3,7 @@
 name, description    what it is
 base                 options that every run has
 rows                 a list of further options, a run each
-grid                 for some options a list of values: every combination, for each row
+grid                 for some options a list of values: all rows for every combination
 
 Options are those of `pushpop train`, and `model`: stack, queue, deque, lstm1, lstm2...
 """
@@ -173,8 +173,8 @@ def _equal(found: Any, text: str) -> bool:
 def _combinations(
     base: dict[str, Any], rows: list[dict[str, Any]], grid: dict[str, list[Any]]
 ) -> Iterator[dict[str, Any]]:
-    for row in rows:
-        for values in product(*grid.values()):
+    for values in product(*grid.values()):
+        for row in rows:
             yield {**base, **row, **dict(zip(grid, values, strict=True))}
 
 

@@ -23,7 +23,8 @@ Device = Literal["cpu", "cuda"]
 Side = Literal["guess", "chars", "spaces"]
 
 CHANGEABLE = (
-    "steps", "epochs", "patience", "minutes", "until_solved", "threads", "tensorboard",
+    "steps", "converged_after", "epochs", "patience", "minutes", "until_solved", "threads",
+    "tensorboard",
 )  # fmt: skip
 """Options that a run can go on under other values of: they say when it stops, not what it does."""
 
@@ -111,6 +112,11 @@ class TrainConfig:
         0, "steady batches in which the noise rises to its value; the decay waits for it", least=0
     )
     steps: int = option(10_000, "stop after so many batches", least=1)
+    converged_after: int = option(
+        0,
+        "stop after so many batches in which training perplexity gained less than 1 %; 0: never",
+        least=0,
+    )
     epochs: int = option(0, "stop after so many epochs of a file; 0: no limit", least=0)
     patience: int = option(
         0, "stop after so many epochs without a gain in validation; 0: never", least=0

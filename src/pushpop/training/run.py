@@ -234,6 +234,7 @@ def is_the_end(report: dict[str, Any], config: TrainConfig) -> bool:
         report.get("step", 0) >= config.steps
         or (config.minutes and report.get("seconds", 0) >= limit)
         or (config.until_solved and report.get("stopped_by") == "solved")
+        or (config.converged_after and report.get("without_gain", 0) >= config.converged_after)
         or (config.epochs and report.get("epochs", 0) >= config.epochs)
         or (config.patience and report.get("waited", 0) >= config.patience)
     )

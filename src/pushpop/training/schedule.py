@@ -7,6 +7,9 @@ from typing import Any
 from pushpop.tasks import Lengths
 from pushpop.training.config import TrainConfig
 
+GAIN = 0.99
+"""A run has converged when its best perplexity stays above this share of an earlier one."""
+
 LOST = 2
 """So many times the perplexity at which something counts as learnt, it counts as lost."""
 
@@ -34,6 +37,8 @@ class Progress:
     steady: int = 0  # how far the noise on the gates has risen, in batches
     solved: int = 0  # tests in a row that found the task solved
     seconds: float = 0.0
+    gained: tuple[int, float] | None = None  # longest source and perplexity of the last gain
+    gained_step: int = 0  # when that was reported
 
     @classmethod
     def start(cls, config: TrainConfig, epoch: int = 0) -> "Progress":
@@ -50,8 +55,9 @@ class Progress:
         """Undo `to_dict`, also after a passage through JSON."""
         interval, window = data["interval"], data["window"]
         tuples = {"interval": tuple(interval), "window": [(nll, n) for nll, n in window]}
-        if data.get("best_valid") is not None:
-            tuples["best_valid"] = tuple(data["best_valid"])
+        for name in ("best_valid", "gained"):
+            if data.get(name) is not None:
+                tuples[name] = tuple(data[name])
         return cls(**{**data, **tuples})
 
     def lengths(self, config: TrainConfig) -> Lengths:
@@ -100,7 +106,15 @@ class Progress:
         self.perplexity = perplexity(*self.interval)
         self.perplexity_longest = self.interval_longest
         self.interval, self.interval_longest = (0.0, 0), self.longest
+        here, (longest, best) = self.perplexity_longest, self.gained or (0, 0.0)
+        if here > longest or (here == longest and self.perplexity < GAIN * best):
+            self.gained, self.gained_step = (here, self.perplexity), self.step
         return self.perplexity
+
+    @property
+    def without_gain(self) -> int:
+        """Batches since the average training perplexity last fell by 1 % or more."""
+        return self.step - self.gained_step
 
     def improves(self, now: float = 1.0) -> bool:
         """Whether the last report is better than that of the best checkpoint.

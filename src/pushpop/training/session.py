@@ -146,6 +146,8 @@ class Session:
             return "steps"
         if progress.step >= progress.last_step(config):
             return "epochs"
+        if config.converged_after and progress.without_gain >= config.converged_after:
+            return "converged"
         if config.patience and progress.waited >= config.patience:
             return "patience"
         if config.minutes and progress.seconds >= 60 * config.minutes:
@@ -167,6 +169,7 @@ class Session:
             "perplexity": progress.perplexity,
             "best_perplexity": progress.best_perplexity,
             "best_step": progress.best_step,
+            "without_gain": progress.without_gain,
             **({"epochs": progress.epochs, "waited": progress.waited} if progress.epoch else {}),
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             **self.evaluate(model, "final", 0),
