@@ -5,11 +5,12 @@ import torch
 from torch import Tensor
 
 from pushpop import MemoryRNN, MemoryState, RNNState
+from pushpop.layers import NoiseLevels
 
 IN, H, D, OUT = 5, 6, 4, 3
 MEMORY = pytest.mark.parametrize("memory", ["stack", "queue", "deque"])
 CELL = pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-BACKEND = pytest.mark.parametrize("backend", ["fused", "generic"])
+BACKEND = pytest.mark.parametrize("backend", ["fused", "reference"])
 
 
 def layer(memory: str = "deque", cell: str = "lstm", **options: object) -> MemoryRNN:
@@ -45,10 +46,15 @@ def look_at_everything(output: Tensor, state: RNNState) -> Tensor:
 
 
 def everything(
-    rnn: MemoryRNN, backend: str, x: Tensor, state: RNNState | None, lengths: list[int] | None
+    rnn: MemoryRNN,
+    backend: str,
+    x: Tensor,
+    state: RNNState | None,
+    lengths: list[int] | None,
+    noise: NoiseLevels | None = None,
 ) -> list[Tensor]:
-    rnn.backend = backend
-    output, after = rnn(x, state, lengths)
+    rnn.backend = rnn.memory.backend = backend
+    output, after = rnn(x, state, lengths, noise)
     leaves = [x, *rnn.parameters(), *leaves_of(state)]
     gradients = torch.autograd.grad(look_at_everything(output, after), leaves, allow_unused=True)
     given = [

@@ -118,7 +118,7 @@ def test_padding_anywhere_changes_no_other_step(memory: str, backend: str) -> No
         row, after = layer(x[~mask[b], b])
         wanted = wanted.index_put((torch.where(~mask[b])[0], torch.tensor(b)), row)
         rows.append(row)
-        assert layer.select(state, torch.tensor([b])).equal(after, atol=1e-12)
+        assert layer.rows(state, torch.tensor([b])).equal(after, atol=1e-12)
     torch.testing.assert_close(output, wanted)
     assert output[mask.T].eq(0).all()
     found = gradients(layer, output, spoilt)
@@ -164,7 +164,7 @@ def test_rows_of_a_state_can_be_chosen_for_a_beam(memory: str) -> None:
     layer, x = layer_for(memory), sequence()
     rows = torch.tensor([2, 2, 0, 1])
     _, state = layer(x[:5])
-    continued, _ = layer(x[5:, rows], layer.select(state, rows))
+    continued, _ = layer(x[5:, rows], layer.rows(state, rows))
     torch.testing.assert_close(continued, layer(x)[0][5:, rows])
 
 

@@ -1,13 +1,12 @@
 """MemoryRNN: nn.LSTM's contract and the paper's equations."""
 
-import copy
-
 import pytest
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 import pushpop
 from pushpop import MemoryRNN
+from pushpop.layers import NoiseLevels
 from tests.layers.recurrent_layers import (
     BACKEND,
     CELL,
@@ -22,28 +21,26 @@ from tests.layers.recurrent_layers import (
 
 
 @BACKEND
-@pytest.mark.parametrize("where", ["gate_noise", "controller_noise"])
-def test_noise_on_the_gates_is_for_training_only(where: str, backend: str) -> None:
-    rnn = layer(backend=backend, **{where: 1.5})
+@pytest.mark.parametrize("noise", [NoiseLevels(memory=1.5), NoiseLevels(controller=1.5)])
+def test_noise_on_the_gates_is_for_the_call_that_asks_for_it(
+    noise: NoiseLevels, backend: str
+) -> None:
+    rnn = layer(backend=backend)
     x = torch.randn(6, 2, IN, dtype=torch.float64)
-    assert not torch.equal(rnn(x)[0], rnn(x)[0])
-    noisy = rnn.eval()
-    quiet = copy.deepcopy(noisy)
-    setattr(quiet, where, 0.0)
-    assert torch.equal(noisy(x)[0], quiet.train()(x)[0])
+    assert not torch.equal(rnn(x, noise=noise)[0], rnn(x, noise=noise)[0])
+    assert torch.equal(rnn(x)[0], rnn(x, noise=NoiseLevels())[0])
 
 
 @BACKEND
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_noise_on_the_controller_is_a_bias_of_its_two_first_gates(cell: str, backend: str) -> None:
     """One step, so that the noise of the step is all that there is."""
-    rnn = layer(cell=cell, backend=backend, controller_noise=0.8)
+    rnn = layer(cell=cell, backend=backend)
     x = torch.randn(1, 1, IN, dtype=torch.float64)
     torch.manual_seed(5)
-    noisy = rnn(x)[0]
+    noisy = rnn(x, noise=NoiseLevels(controller=0.8))[0]
     torch.manual_seed(5)
     noise = 0.8 * torch.randn(1, 1, 2 * H)
-    rnn.controller_noise = 0.0
     with torch.no_grad():
         rnn.cell.bias[: 2 * H] += noise[0, 0].double()
     torch.testing.assert_close(noisy, rnn(x)[0])
@@ -51,10 +48,10 @@ def test_noise_on_the_controller_is_a_bias_of_its_two_first_gates(cell: str, bac
 
 def test_noise_on_a_controller_without_known_gates_is_refused() -> None:
     for cell in ("rnn", torch.nn.LSTMCell(IN + D, H)):
-        rnn = MemoryRNN(IN, H, "stack", D, cell, controller_noise=1.0)
-        with pytest.raises(ValueError, match="controller_noise is for the cells lstm and gru"):
-            rnn(torch.randn(2, 1, IN))
-        rnn.eval()(torch.randn(2, 1, IN))
+        rnn = MemoryRNN(IN, H, "stack", D, cell)
+        with pytest.raises(ValueError, match="noise on the controller is for the cells lstm and"):
+            rnn(torch.randn(2, 1, IN), noise=NoiseLevels(controller=1.0))
+        rnn(torch.randn(2, 1, IN))
 
 
 @MEMORY
@@ -65,7 +62,7 @@ def test_one_step_is_the_papers_equations(memory: str, backend: str) -> None:
     x = torch.randn(2, 3, IN, dtype=torch.float64)
     output, _ = rnn(x)
     cell = rnn.cell
-    ends = rnn.ends
+    ends = rnn.memory.ends
     h, c = rnn.h0.expand(3, H), rnn.c0.expand(3, H)
     read, cells = torch.zeros(3, ends * D, dtype=torch.float64), None
     for t in range(2):

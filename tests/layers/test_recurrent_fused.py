@@ -1,10 +1,11 @@
-"""The fused path of MemoryRNN against the generic one."""
+"""The fused path of MemoryRNN against the equations step by step."""
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from pushpop import MemoryRNN
+from pushpop.layers import NoiseLevels
 from tests.layers.recurrent_layers import (
     BACKEND,
     CELL,
@@ -23,14 +24,14 @@ from tests.layers.recurrent_layers import (
 @pytest.mark.parametrize("first", [False, True], ids=["fresh", "with state"])
 @pytest.mark.parametrize("lengths", [None, [7, 3, 12, 1]], ids=["full", "ragged"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["f64", "f32"])
-def test_fused_equals_generic(
+def test_fused_equals_the_equations(
     memory: str, cell: str, first: bool, lengths: list[int] | None, dtype: torch.dtype
 ) -> None:
     rnn = layer(memory, cell).to(dtype)
     x = torch.randn(12, 4, IN, dtype=dtype, requires_grad=True)
     state = some_state(rnn, 4) if first else None
     found = everything(rnn, "fused", x, state, lengths)
-    wanted = everything(rnn, "generic", x, state, lengths)
+    wanted = everything(rnn, "reference", x, state, lengths)
     limit = 1e-9 if dtype == torch.float64 else 1e-4
     for a, b in zip(found, wanted, strict=True):
         assert float((a - b).abs().max() / b.abs().max().clamp(min=1)) < limit
@@ -40,26 +41,26 @@ def test_fused_equals_generic(
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("noise", [(1.5, 0), (0, 1.5), (1.5, 0.7)], ids=["memory", "cell", "both"])
 @pytest.mark.parametrize("lengths", [None, [7, 3, 20, 1]], ids=["full", "ragged"])
-def test_noise_on_the_gates_is_the_same_fused_and_generic(
+def test_noise_on_the_gates_is_the_same_fused_and_step_by_step(
     memory: str, cell: str, noise: tuple[float, float], lengths: list[int] | None
 ) -> None:
-    rnn = layer(memory, cell, gate_noise=noise[0], controller_noise=noise[1])
+    rnn = layer(memory, cell)
     x = torch.randn(20, 4, IN, dtype=torch.float64, requires_grad=True)
     found = []
-    for backend in ("fused", "generic"):
+    for backend in ("fused", "reference"):
         torch.manual_seed(3)
-        found.append(everything(rnn, backend, x, None, lengths))
+        found.append(everything(rnn, backend, x, None, lengths, NoiseLevels(*noise)))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
 
 
 @MEMORY
-def test_fused_equals_generic_over_a_long_sequence(memory: str) -> None:
+def test_fused_equals_the_equations_over_a_long_sequence(memory: str) -> None:
     rnn = layer(memory)
     x = torch.randn(200, 2, IN, dtype=torch.float64, requires_grad=True)
     for a, b in zip(
         everything(rnn, "fused", x, None, None),
-        everything(rnn, "generic", x, None, None),
+        everything(rnn, "reference", x, None, None),
         strict=True,
     ):
         assert float((a - b).abs().max() / b.abs().max().clamp(min=1)) < 1e-9
@@ -120,8 +121,8 @@ def test_parts_that_were_replaced_or_hooked_are_called() -> None:
     handle.remove()
     rnn.value = Louder(H, D)
     auto = rnn(x)[0]
-    rnn.backend = "generic"
-    assert torch.equal(auto, rnn(x)[0])
+    rnn.backend = "reference"
+    torch.testing.assert_close(auto, rnn(x)[0])
 
 
 @torch.no_grad()

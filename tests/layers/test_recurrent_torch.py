@@ -40,11 +40,13 @@ class OddCell(nn.Module):
         return torch.sin(self.mix(x)) + (0 if h is None else h)
 
 
-def test_a_cell_of_ones_own_runs_the_generic_path() -> None:
+def test_a_cell_of_ones_own_runs_step_by_step() -> None:
     rnn = MemoryRNN(IN, H, "stack", D, cell=OddCell())
     output, _ = rnn(torch.randn(4, 2, IN))
     output.sum().backward()
-    with pytest.raises(ValueError, match=r"fused' runs the cells lstm, gru and rnn .* got OddCell"):
+    with pytest.raises(
+        ValueError, match=r"fused' runs the cells lstm, gru and rnn .* got the cell OddCell"
+    ):
         MemoryRNN(IN, H, "stack", D, cell=OddCell(), backend="fused")(torch.randn(4, 2, IN))
     with pytest.raises(ValueError, match="could not be called as cell"):
         MemoryRNN(IN, H, "deque", D, cell=OddCell())

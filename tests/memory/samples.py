@@ -5,7 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pushpop import MemoryState
+from pushpop import MemoryState, NeuralDeque, NeuralQueue, NeuralStack
+
+PAPER = {"stack": NeuralStack, "queue": NeuralQueue, "deque": NeuralDeque}
+"""The paper's memories by name."""
 
 
 @dataclass

@@ -3,17 +3,15 @@
 import pytest
 import torch
 
-from pushpop.memory import MEMORIES
+from .samples import PAPER, Sample, look_at_everything, relative_error, sample
 
-from .samples import Sample, look_at_everything, relative_error, sample
-
-KINDS = pytest.mark.parametrize("kind", MEMORIES)
+KINDS = pytest.mark.parametrize("kind", PAPER)
 LENGTHS = pytest.mark.parametrize("T", [1, 2, 7, 64, 300])
 
 
 def run(kind: str, backend: str, given: Sample) -> dict[str, torch.Tensor]:
     """Everything a call gives, by name: reads and the gradient of each input."""
-    memory = MEMORIES[kind](given.values.shape[-1], backend=backend)
+    memory = PAPER[kind](given.values.shape[-1], backend=backend)
     reads, state = memory(given.values, given.push, given.pop, given.state)
     gradients = torch.autograd.grad(look_at_everything(reads, state), given.leaves)
     named = {f"d {name}": g for name, g in zip(given.names, gradients, strict=True)}
@@ -96,7 +94,7 @@ def test_a_window_of_hundreds_of_cells_agrees_with_the_reference(kind: str, back
 @pytest.mark.parametrize("backend", ["fused", "parallel", "reference"])
 def test_gradcheck(kind: str, backend: str) -> None:
     given = sample(kind, "random", 9, B=2, D=2, N=2)
-    memory = MEMORIES[kind](2, backend=backend)
+    memory = PAPER[kind](2, backend=backend)
 
     def call(*leaves: torch.Tensor) -> torch.Tensor:
         return look_at_everything(*memory(*leaves[:3], Sample(*leaves).state))
@@ -108,9 +106,9 @@ def test_gradcheck(kind: str, backend: str) -> None:
 @pytest.mark.parametrize("how", ["random", "dyadic"])
 def test_a_deque_with_an_idle_bottom_is_a_stack(backend: str, how: str) -> None:
     given = sample("stack", how, 40)
-    stacked = MEMORIES["stack"](4, backend=backend)(*given.leaves[:3], given.state)
+    stacked = PAPER["stack"](4, backend=backend)(*given.leaves[:3], given.state)
     idle = torch.zeros_like(given.push)
-    dequed = MEMORIES["deque"](4, backend=backend)(
+    dequed = PAPER["deque"](4, backend=backend)(
         torch.stack([given.values, torch.randn_like(given.values)], 2),
         torch.stack([given.push, idle], 2),
         torch.stack([given.pop, idle], 2),
@@ -126,9 +124,9 @@ def test_a_deque_pushed_at_the_top_and_popped_at_the_bottom_is_a_queue(
     backend: str, how: str
 ) -> None:
     given = sample("queue", how, 40)
-    queued = MEMORIES["queue"](4, backend=backend)(*given.leaves[:3], given.state)
+    queued = PAPER["queue"](4, backend=backend)(*given.leaves[:3], given.state)
     idle = torch.zeros_like(given.push)
-    dequed = MEMORIES["deque"](4, backend=backend)(
+    dequed = PAPER["deque"](4, backend=backend)(
         torch.stack([given.values, torch.randn_like(given.values)], 2),
         torch.stack([given.push, idle], 2),
         torch.stack([idle, given.pop], 2),
@@ -153,7 +151,7 @@ def test_nan_gates_are_not_swallowed(kind: str) -> None:
     given = sample(kind, "random", 6)
     with torch.no_grad():
         given.pop[2, 1] = torch.nan
-    reads, _ = MEMORIES[kind](4)(*given.leaves[:3])
+    reads, _ = PAPER[kind](4)(*given.leaves[:3])
     assert reads[2:, 1].isnan().all()
     assert reads[:, [0, 2]].isfinite().all()
     assert reads[:2].isfinite().all()

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pushpop.memory import MEMORIES
+from .samples import PAPER
 
 BACKENDS = pytest.mark.parametrize("backend", ["fused", "parallel", "reference"])
 one_end = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40)
@@ -36,7 +36,7 @@ def test_a_stack_is_a_list(backend: str, script: list[tuple[bool, bool]]) -> Non
             model.append(value)
         wanted.append(model[-1] if model else 0.0)
     gates = torch.tensor(script, dtype=torch.float64)
-    reads, state = MEMORIES["stack"](1, backend)(values, gates[:, :1], gates[:, 1:])
+    reads, state = PAPER["stack"](1, backend)(values, gates[:, :1], gates[:, 1:])
     assert reads.flatten().tolist() == wanted
     assert state.values[0, state.strengths[0] > 0, 0].tolist() == model
 
@@ -57,7 +57,7 @@ def test_a_queue_is_a_deque_popped_on_the_left(
             model.append(value)
         wanted.append(model[0] if model else 0.0)
     gates = torch.tensor(script, dtype=torch.float64)
-    reads, _ = MEMORIES["queue"](1, backend)(values, gates[:, :1], gates[:, 1:])
+    reads, _ = PAPER["queue"](1, backend)(values, gates[:, :1], gates[:, 1:])
     assert reads.flatten().tolist() == wanted
 
 
@@ -81,5 +81,5 @@ def test_a_deque_is_a_deque(backend: str, script: list[tuple[bool, bool, bool, b
             model.appendleft(bottom)
         wanted.append([model[-1], model[0]] if model else [0.0, 0.0])
     gates = torch.tensor(script, dtype=torch.float64)[:, None]
-    reads, _ = MEMORIES["deque"](1, backend)(values, gates[..., :2], gates[..., 2:])
+    reads, _ = PAPER["deque"](1, backend)(values, gates[..., :2], gates[..., 2:])
     assert reads[:, 0, :, 0].tolist() == wanted

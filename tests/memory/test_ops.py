@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from pushpop import MemoryState
-from pushpop.memory import MEMORIES, ops
+from pushpop.memory import ops
 
-from .samples import look_at_everything, sample
+from .samples import PAPER, look_at_everything, sample
 
-KINDS = pytest.mark.parametrize("kind", MEMORIES)
+KINDS = pytest.mark.parametrize("kind", PAPER)
 CALL = """
 import torch, pushpop
 stack = pushpop.NeuralStack(3)
@@ -36,8 +36,8 @@ def _nothing_compiled_before() -> None:
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_opcheck(kind: str, dtype: torch.dtype, n_first: int) -> None:
     given = sample(kind, "random", 6, N=n_first, dtype=dtype)
-    memory = MEMORIES[kind](4)
-    widened = [x.detach().requires_grad_() for x in memory._widen(*given.leaves[:3])]
+    memory = PAPER[kind](4)
+    widened = [x.detach().requires_grad_() for x in memory._with_ends(*given.leaves[:3])]
     args = (ops.KINDS.index(kind), *widened, *given.leaves[3:])
     torch.library.opcheck(ops.walk, args)
     with torch.no_grad():
@@ -53,7 +53,7 @@ def test_opcheck(kind: str, dtype: torch.dtype, n_first: int) -> None:
 @pytest.mark.parametrize("backend", ["fused", "parallel", "reference"])
 def test_compiles_as_one_graph(kind: str, backend: str) -> None:
     given = sample(kind, "random", 9, B=2)
-    memory = MEMORIES[kind](4, backend)
+    memory = PAPER[kind](4, backend)
 
     def call(*leaves: torch.Tensor) -> tuple[torch.Tensor, MemoryState]:
         return memory(*leaves[:3], MemoryState(*leaves[3:]))
@@ -71,7 +71,7 @@ def test_compiles_as_one_graph(kind: str, backend: str) -> None:
 @KINDS
 def test_a_step_compiles_as_one_graph(kind: str) -> None:
     given = sample(kind, "random", 1, B=2)
-    memory = MEMORIES[kind](4)
+    memory = PAPER[kind](4)
     compiled = torch.compile(memory.step, fullgraph=True, backend="aot_eager")
     inputs = [x[0].detach().requires_grad_() for x in given.leaves[:3]]
     read, state = compiled(*inputs, given.state)
@@ -93,7 +93,7 @@ def test_auto_picks_the_kernels_where_they_can_run() -> None:
 @KINDS
 def test_half_precision_runs_and_is_near(kind: str) -> None:
     given = sample(kind, "random", 20, N=0, dtype=torch.float32)
-    memory = MEMORIES[kind](4)
+    memory = PAPER[kind](4)
     halves = [x.detach().to(torch.bfloat16).requires_grad_() for x in given.leaves[:3]]
     reads, _ = memory(*halves)
     reads.float().sum().backward()
@@ -105,7 +105,7 @@ def test_half_precision_runs_and_is_near(kind: str) -> None:
 
 def test_non_contiguous_inputs_are_fine() -> None:
     given = sample("stack", "random", 10, N=0)
-    memory = MEMORIES["stack"](4)
+    memory = PAPER["stack"](4)
     turned = [x.transpose(0, 1).contiguous().transpose(0, 1) for x in given.leaves[:3]]
     torch.testing.assert_close(memory(*turned)[0], memory(*given.leaves[:3])[0])
 

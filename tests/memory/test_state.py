@@ -11,12 +11,11 @@ import pytest
 import torch
 
 from pushpop import MemoryState
-from pushpop.memory import MEMORIES
 from pushpop.memory.stream import Stream
 
-from .samples import look_at_everything, relative_error, sample
+from .samples import PAPER, look_at_everything, relative_error, sample
 
-KINDS = pytest.mark.parametrize("kind", MEMORIES)
+KINDS = pytest.mark.parametrize("kind", PAPER)
 BACKENDS = pytest.mark.parametrize("backend", ["fused", "parallel", "reference"])
 HOW = pytest.mark.parametrize("how", ["random", "saturated", "dyadic"])
 
@@ -32,7 +31,7 @@ CHUNKABLE = [
 @pytest.mark.parametrize(("backend", "how"), CHUNKABLE)
 def test_chunked_calls_equal_one_call_gradients_included(kind: str, backend: str, how: str) -> None:
     given = sample(kind, how, 50)
-    memory = MEMORIES[kind](4, backend)
+    memory = PAPER[kind](4, backend)
     whole, after = memory(*given.leaves[:3], given.state)
     wanted = torch.autograd.grad(look_at_everything(whole, after), given.leaves)
 
@@ -52,7 +51,7 @@ def test_chunked_calls_equal_one_call_gradients_included(kind: str, backend: str
 @HOW
 def test_steps_equal_the_sequence(kind: str, backend: str, how: str) -> None:
     given = sample(kind, how, 40)
-    memory = MEMORIES[kind](4, backend)
+    memory = PAPER[kind](4, backend)
     with torch.no_grad():
         whole, after = memory(*given.leaves[:3], given.state)
         state = given.state
@@ -66,7 +65,7 @@ def test_steps_equal_the_sequence(kind: str, backend: str, how: str) -> None:
 @HOW
 def test_steps_with_gradients_equal_the_sequence(kind: str, how: str) -> None:
     given = sample(kind, how, 25)
-    memory = MEMORIES[kind](4)
+    memory = PAPER[kind](4)
     wanted = torch.autograd.grad(
         look_at_everything(*memory(*given.leaves[:3], given.state)), given.leaves
     )
@@ -83,7 +82,7 @@ def test_steps_with_gradients_equal_the_sequence(kind: str, how: str) -> None:
 @torch.no_grad()
 def test_old_states_stay_valid_and_can_be_stepped_from(kind: str) -> None:
     given = sample(kind, "mixed", 60, N=3)
-    memory = MEMORIES[kind](4)
+    memory = PAPER[kind](4)
     states = [given.state]
     for t in range(60):
         states.append(memory.step(*(x[t] for x in given.leaves[:3]), states[-1])[1])
@@ -99,7 +98,7 @@ def test_old_states_stay_valid_and_can_be_stepped_from(kind: str) -> None:
 
 @torch.no_grad()
 def test_stepping_goes_in_place_and_keeps_no_history() -> None:
-    memory = MEMORIES["queue"](4)
+    memory = PAPER["queue"](4)
     value, push, pop = torch.ones(2, 4), torch.full((2,), 0.75), torch.full((2,), 0.75)
     _, state = memory.step(value, push, pop)
     assert isinstance(state._held, Stream)
@@ -116,7 +115,7 @@ def test_stepping_goes_in_place_and_keeps_no_history() -> None:
 @pytest.mark.slow
 @torch.no_grad()
 def test_memory_use_is_flat_while_what_is_pushed_is_popped(kind: str) -> None:
-    memory = MEMORIES[kind](32)
+    memory = PAPER[kind](32)
     ends = (2,) if kind == "deque" else ()
     value, gate = torch.randn(1, *ends, 32), torch.full((1, *ends), 0.9)
     state = None
@@ -135,7 +134,7 @@ def test_a_deep_memory_grows_and_stays_right(kind: str) -> None:
     given = sample(kind, "random", 400, B=2, N=0)
     given.push.copy_((given.push * 0.5 + 0.5).clamp(max=1))
     given.pop[:200].mul_(0.1)
-    memory = MEMORIES[kind](4)
+    memory = PAPER[kind](4)
     whole, after = memory(*given.leaves[:3])
     state = None
     for t in range(400):
@@ -153,7 +152,7 @@ def test_rows_with_different_numbers_of_cells(kind: str, backend: str) -> None:
     with torch.no_grad():
         for b, scale in enumerate([0.0, 0.2, 0.6, 1.0]):
             given.pop[:, b].mul_(scale)
-    memory = MEMORIES[kind](4, backend)
+    memory = PAPER[kind](4, backend)
     reads, state = memory(*given.leaves[:3])
     for b in range(4):
         alone, left = memory(*(x[:, b : b + 1] for x in given.leaves[:3]))
@@ -165,7 +164,7 @@ def test_padding_of_ragged_rows_is_zero_and_takes_no_gradient() -> None:
     values = torch.randn(3, 2, 4, requires_grad=True)
     push = torch.tensor([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]])
     pop = torch.tensor([[0.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-    _, state = MEMORIES["stack"](4)(values, push, pop)
+    _, state = PAPER["stack"](4)(values, push, pop)
     assert state.strengths.tolist() == [[1, 1, 1], [1, 0, 0]]
     assert (state.values[1, 1:] == 0).all()
     (gradient,) = torch.autograd.grad(state.values.sum(), values)
@@ -175,7 +174,7 @@ def test_padding_of_ragged_rows_is_zero_and_takes_no_gradient() -> None:
 @KINDS
 def test_detach_cuts_the_graph_and_nothing_else(kind: str) -> None:
     given = sample(kind, "random", 10)
-    _, state = MEMORIES[kind](4)(*given.leaves[:3], given.state)
+    _, state = PAPER[kind](4)(*given.leaves[:3], given.state)
     assert state.requires_grad
     cut = state.detach()
     assert not cut.requires_grad
@@ -184,7 +183,7 @@ def test_detach_cuts_the_graph_and_nothing_else(kind: str) -> None:
 
 
 def test_to_changes_the_dtype_of_both() -> None:
-    _, state = MEMORIES["deque"](4)(*sample("deque", "random", 5).leaves[:3])
+    _, state = PAPER["deque"](4)(*sample("deque", "random", 5).leaves[:3])
     single = state.to(torch.float32)
     assert single.values.dtype == single.strengths.dtype == single.dtype == torch.float32
     assert single.equal(state.to("cpu", torch.float32))
@@ -193,7 +192,7 @@ def test_to_changes_the_dtype_of_both() -> None:
 @torch.no_grad()
 def test_rows_can_be_reordered_for_beam_search() -> None:
     given = sample("stack", "random", 12)
-    memory = MEMORIES["stack"](4)
+    memory = PAPER["stack"](4)
     _, state = memory(*given.leaves[:3], given.state)
     rows = torch.tensor([2, 0, 0])
     _, wanted = memory(*(x[:, rows] for x in given.leaves[:3]), given.state[rows])
@@ -215,7 +214,7 @@ def test_states_differ_if_a_cell_differs() -> None:
 @torch.no_grad()
 def test_states_survive_copying_and_pickling(kind: str) -> None:
     given = sample(kind, "random", 8)
-    memory = MEMORIES[kind](4)
+    memory = PAPER[kind](4)
     for state in (
         memory(*given.leaves[:3])[1],
         memory.step(*(x[0] for x in given.leaves[:3]))[1],
@@ -227,7 +226,7 @@ def test_states_survive_copying_and_pickling(kind: str) -> None:
 @torch.no_grad()
 def test_two_threads_may_step_from_the_same_state() -> None:
     given = sample("stack", "random", 300, N=0)
-    memory = MEMORIES["stack"](4)
+    memory = PAPER["stack"](4)
     start = memory.step(*(x[0] for x in given.leaves[:3]))[1]
     ends: list[MemoryState] = []
 
@@ -250,7 +249,7 @@ def test_two_threads_may_step_from_the_same_state() -> None:
 
 @torch.no_grad()
 def test_an_old_state_keeps_a_bounded_history() -> None:
-    memory = MEMORIES["stack"](4)
+    memory = PAPER["stack"](4)
     value, gate = torch.ones(1, 4), torch.full((1,), 0.75)
     _, old = memory.step(value, gate, gate)
     _, state = memory.step(value, gate, gate, old)
@@ -270,7 +269,7 @@ def test_an_old_state_keeps_a_bounded_history() -> None:
 @KINDS
 def test_a_reused_input_buffer_does_not_change_a_state(kind: str) -> None:
     given = sample(kind, "random", 5, N=0)
-    memory = MEMORIES[kind](4)
+    memory = PAPER[kind](4)
     buffers = [x.detach().clone() for x in given.leaves[:3]]
     _, state = memory(*buffers)
     wanted = memory(*given.leaves[:3])[1]
@@ -296,7 +295,7 @@ def test_compact_drops_cells_without_strength() -> None:
 def test_a_nan_gate_poisons_its_row_for_good(kind: str) -> None:
     given = sample(kind, "random", 8, N=2)
     given.push[2, 1] = torch.nan
-    memory = MEMORIES[kind](4, validate=False)
+    memory = PAPER[kind](4, validate=False)
     whole, _ = memory(*given.leaves[:3], given.state)
     first, state = memory(*(x[:4] for x in given.leaves[:3]), given.state)
     second, _ = memory(*(x[4:] for x in given.leaves[:3]), state)

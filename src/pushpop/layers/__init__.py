@@ -2,7 +2,16 @@
 
 from pushpop.layers.attention import MemoryAttention
 from pushpop.layers.deep_lstm import DeepLSTM
-from pushpop.layers.recurrent import MemoryRNN
-from pushpop.layers.state import RNNState
+from pushpop.layers.noise import NoiseLevels
+from pushpop.layers.recurrent import LayerState, MemoryRNN
+from pushpop.layers.state import LayeredState, RNNState
 
-__all__ = ["DeepLSTM", "MemoryAttention", "MemoryRNN", "RNNState"]
+__all__ = [
+    "DeepLSTM",
+    "LayerState",
+    "LayeredState",
+    "MemoryAttention",
+    "MemoryRNN",
+    "NoiseLevels",
+    "RNNState",
+]

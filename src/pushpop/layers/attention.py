@@ -1,10 +1,13 @@
 """A memory where a self-attention sits: whole sequences at once, causal, no recurrence."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from pushpop.layers.precision import check_like
-from pushpop.memory import MEMORIES, MemoryState
+from pushpop.layers.state import side_by_side
+from pushpop.memory import Memory, State, make_memory
 
 
 class MemoryAttention(nn.Module):
@@ -15,29 +18,35 @@ class MemoryAttention(nn.Module):
 
     Controls do not depend on reads, so a sequence needs no loop in time, and y_t depends on
     x_1 .. x_t only. A memory keeps order by itself: there is no positional encoding to add. A deque
-    pushes, pops and reads at both ends.
+    pushes, pops and reads at both ends; a memory with other gates has a projection for each sort of
+    them, under its name.
 
-    Weights start as those of `nn.Linear`, the pushes' biases at 0 and the pops' at -1: a memory
-    that pops more than it pushes is empty, and nothing can be learned from it.
+    Weights start as those of `nn.Linear`, the gates' biases where the memory has them start (pops
+    at -1: a memory that pops more than it pushes is empty, and nothing can be learned from it),
+    else at 0.
 
     Args:
         embed_dim: E, the width of input and output.
-        memory: "stack", "queue" or "deque".
+        memory: a name, as in "stack", "queue", "deque", or a `Memory` of one's own that is
+            `embed_dim // num_heads` wide.
         num_heads: how many memories; must divide `embed_dim`.
         batch_first: input and output are [B, T, E] rather than [T, B, E].
         bias: whether values and output have biases; the gates always have theirs.
         backend: as for the memories; "auto" takes the kernels on the CPU, the parallel form
             elsewhere.
+        device, dtype: of the parameters.
     """
 
     def __init__(
         self,
         embed_dim: int,
-        memory: str = "stack",
+        memory: str | Memory[Any] = "stack",
         num_heads: int = 1,
         batch_first: bool = False,
         bias: bool = True,
         backend: str = "auto",
+        device: Any = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         for name, size in {"embed_dim": embed_dim, "num_heads": num_heads}.items():
@@ -47,34 +56,39 @@ class MemoryAttention(nn.Module):
             raise ValueError(
                 f"embed_dim must be divisible by num_heads; got {embed_dim} and {num_heads}"
             )
-        if memory not in MEMORIES:
-            raise ValueError(f"memory must be one of {', '.join(MEMORIES)}; got {memory!r}")
         self.embed_dim, self.num_heads, self.batch_first = embed_dim, num_heads, batch_first
-        self.memory = MEMORIES[memory](embed_dim // num_heads, backend)
-        ends = self.memory.ends
-        self.push = nn.Linear(embed_dim, num_heads * ends)
-        self.pop = nn.Linear(embed_dim, num_heads * ends)
-        self.value = nn.Linear(embed_dim, embed_dim * ends, bias=bias)
-        self.out = nn.Linear(embed_dim * ends, embed_dim, bias=bias)
+        self.memory = make_memory(memory, embed_dim // num_heads, backend)
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        for sort, count in self.memory.gate_sorts.items():
+            self.add_module(sort, nn.Linear(embed_dim, num_heads * count, **factory))
+        self.value = nn.Linear(embed_dim, embed_dim * self.memory.values, bias, **factory)
+        self.out = nn.Linear(embed_dim * self.memory.reads, embed_dim, bias, **factory)
         self.reset_parameters()
+
+    @property
+    def gate_projections(self) -> list[nn.Linear]:
+        """A projection for each sort of gates of the memory, in their order."""
+        return [getattr(self, sort) for sort in self.memory.gate_sorts]
 
     def reset_parameters(self) -> None:
         """Draw all weights anew and set the gates' biases."""
-        for linear in (self.push, self.pop, self.value, self.out):
+        for linear in (*self.gate_projections, self.value, self.out):
             linear.reset_parameters()
-        nn.init.zeros_(self.push.bias)
-        nn.init.constant_(self.pop.bias, -1.0)
+        starts = [start or 0.0 for start in self.memory.gate_bias()[0]]
+        with torch.no_grad():
+            for linear in self.gate_projections:
+                count = linear.out_features // self.num_heads
+                linear.bias.copy_(torch.tensor(starts[:count]).repeat(self.num_heads))
+                starts = starts[count:]
 
     def forward(
-        self,
-        x: Tensor,
-        state: MemoryState | None = None,
-        key_padding_mask: Tensor | None = None,
-    ) -> tuple[Tensor, MemoryState]:
+        self, x: Tensor, state: State | None = None, key_padding_mask: Tensor | None = None
+    ) -> tuple[Tensor, State]:
         """x [T, B, E] (or [T, E]) -> output of the same shape, and the memories' state.
 
         `key_padding_mask` [B, T] (or [T]) is True at padding, as for `nn.MultiheadAttention`. A
-        padded step pushes and pops nothing and its output is 0, so it changes no other step.
+        padded step leaves the memories as they are and its output is 0, so it changes no other
+        step.
 
         The state has a row for each head of each row of the batch, `b * num_heads + head`; None is
         empty memories. Passing it on continues the sequence: pieces give what the whole gives.
@@ -93,10 +107,10 @@ class MemoryAttention(nn.Module):
             _check_mask(key_padding_mask, [B, T] if batched else [T], x)
             padded = key_padding_mask.reshape(B, T).T[..., None]
             x = x.masked_fill(padded, 0)  # what padding holds, even NaN, must reach no gradient
-        values, push, pop = self._controls(x)
+        values, gates = self._controls(x)
         if padded is not None:
-            push, pop = push.masked_fill(padded, 0), pop.masked_fill(padded, 0)
-        reads, state = self.memory(*self._fold(values, push, pop), state)
+            gates = self._with_idle_steps(gates, padded)
+        reads, state = self.memory.run(values, gates, state)
         output: Tensor = self.out(reads.reshape(T, B, self.out.in_features))
         if padded is not None:
             output = output.masked_fill(padded, 0)
@@ -104,39 +118,43 @@ class MemoryAttention(nn.Module):
             return output.squeeze(1), state
         return (output.transpose(0, 1) if self.batch_first else output), state
 
-    def step(self, x: Tensor, state: MemoryState | None = None) -> tuple[Tensor, MemoryState]:
+    def step(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """One step, for decoding: x [B, E] (or [E]) -> output of the same shape, and the state."""
         self._check_input(x, (1, 2), "[B, E] or [E]")
         rows = x if x.dim() == 2 else x.unsqueeze(0)
         self._check_state(state, rows.shape[0])
-        read, state = self.memory.step(*self._fold(*self._controls(rows)), state)
+        read, state = self.memory.call_step(*self._controls(rows), state)
         output: Tensor = self.out(read.reshape(rows.shape[0], self.out.in_features))
         return output.view_as(x), state
 
-    def select(self, state: MemoryState, rows: Tensor) -> MemoryState:
+    def rows(self, state: State, index: Any) -> State:
         """The state of some rows of the batch, all their heads, in the order given (for beams)."""
-        heads = torch.arange(self.num_heads, device=rows.device)
-        return state[(rows[:, None] * self.num_heads + heads).flatten()]
+        batch = state.batch_size // self.num_heads
+        return state.rows(side_by_side(index, batch, self.num_heads))
 
-    def _controls(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Values [..., heads * ends * D], push and pop [..., heads * ends], as the state's dtype.
+    def _controls(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x [..., B, E] -> values [..., B heads, V, D] and gates [..., B heads, G].
 
-        Under autocast the projections may come out in half precision; strengths add up over time,
-        so the memory keeps the precision of the parameters.
+        Heads become rows of the batch. Under autocast the projections may come out in half
+        precision; strengths add up over time, so the memory keeps the precision of the parameters.
         """
-        dtype = self.value.weight.dtype
-        values, push, pop = (linear(x).to(dtype) for linear in (self.value, self.push, self.pop))
-        return values, torch.sigmoid(push), torch.sigmoid(pop)
+        dtype, memory = self.value.weight.dtype, self.memory
+        split = (*x.shape[:-1], self.num_heads, -1)
+        logits = [linear(x).to(dtype).reshape(split) for linear in self.gate_projections]
+        lead = (*x.shape[:-2], x.shape[-2] * self.num_heads)
+        gates = memory.squash(torch.cat(logits, dim=-1)).reshape(*lead, memory.gates)
+        return self.value(x).to(dtype).reshape(*lead, memory.values, memory.width), gates
 
-    def _fold(self, values: Tensor, push: Tensor, pop: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Heads become rows of the batch: [..., B, heads * ends (* D)] -> [..., B * heads, ...]."""
-        lead = (*values.shape[:-2], values.shape[-2] * self.num_heads)
-        ends = (2,) if self.memory.ends == 2 else ()
-        return (
-            values.reshape(*lead, *ends, self.memory.width),
-            push.reshape(*lead, *ends),
-            pop.reshape(*lead, *ends),
-        )
+    def _with_idle_steps(self, gates: Tensor, padded: Tensor) -> Tensor:
+        """The gates [T, B heads, G] with those that do nothing at padded steps [T, B, 1]."""
+        idle = self.memory.idle()
+        if idle is None:
+            raise ValueError(
+                f"key_padding_mask: memory {self.memory.kind!r} has no step that changes nothing, "
+                "so padding cannot be left out; give it sequences of one length"
+            )
+        where = padded.repeat_interleave(self.num_heads, dim=1)
+        return torch.where(where, gates.new_tensor(idle), gates)
 
     def _check_input(self, x: Tensor, dims: tuple[int, ...], wanted: str) -> None:
         if not isinstance(x, Tensor):
@@ -147,13 +165,17 @@ class MemoryAttention(nn.Module):
             )
         check_like("the input", x, self.value.weight)
 
-    def _check_state(self, state: MemoryState | None, batch: int) -> None:
-        """What the memory itself would say in terms of its folded batch."""
-        if isinstance(state, MemoryState) and state.batch_size != batch * self.num_heads:
+    def _check_state(self, state: State | None, batch: int) -> None:
+        """What the memory itself would say, in terms of the batch of the layer."""
+        if state is None:
+            return
+        rows = getattr(state, "batch_size", None)
+        if rows is not None and rows != batch * self.num_heads:
             raise ValueError(
                 f"state must have {batch * self.num_heads} rows, a batch of {batch} with "
-                f"{self.num_heads} heads; got {state.batch_size}"
+                f"{self.num_heads} heads; got {rows}"
             )
+        self.memory.check_state(state, batch * self.num_heads, self.value.weight)
 
     def extra_repr(self) -> str:
         """The arguments, as `print(module)` shows them."""

@@ -5,6 +5,7 @@ signature can stand in for them.
 """
 
 from math import sqrt
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,16 +15,34 @@ Controller = Tensor | tuple[Tensor, Tensor]
 
 
 class Cell(nn.Module):
-    """What the three share: `gates` blocks of H rows over the input and over h, and one bias."""
+    """What the three share: some blocks of H rows over the input and over h, and one bias."""
 
-    def __init__(self, input_size: int, hidden_size: int, gates: int) -> None:
+    blocks: ClassVar[int]
+    has_gates: ClassVar[bool] = False
+    """Whether there are gates that can be given noise."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True,
+        device: Any = None, dtype: torch.dtype | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.input_size, self.hidden_size = input_size, hidden_size
-        self.weight_ih = nn.Parameter(torch.empty(gates * hidden_size, input_size))
-        self.weight_hh = nn.Parameter(torch.empty(gates * hidden_size, hidden_size))
-        self.bias = nn.Parameter(torch.empty(gates * hidden_size))
+        shapes = {"weight_ih": (input_size,), "weight_hh": (hidden_size,), "bias": ()}
+        for name, columns in shapes.items():
+            empty = torch.empty(self.blocks * hidden_size, *columns, device=device, dtype=dtype)
+            absent = name == "bias" and not bias
+            self.register_parameter(name, None if absent else nn.Parameter(empty))
+        self.reset_parameters()
+
+    weight_ih: nn.Parameter
+    weight_hh: nn.Parameter
+    bias: nn.Parameter | None
+
+    def reset_parameters(self) -> None:
+        """Draw everything uniformly from +-1/sqrt(hidden_size)."""
+        bound = 1 / sqrt(self.hidden_size)
         for parameter in self.parameters():
-            nn.init.uniform_(parameter, -1 / sqrt(hidden_size), 1 / sqrt(hidden_size))
+            nn.init.uniform_(parameter, -bound, bound)
 
     def from_input(self, x: Tensor, noise: Tensor | None = None) -> Tensor:
         """The input's share of all blocks, with the bias; noise is added to the first ones."""
@@ -40,8 +59,8 @@ class Cell(nn.Module):
 class LSTMCell(Cell):
     """i, f, o = sigmoid(...), g = tanh(...); c = f c + i g; h = o tanh(c). Blocks: i, f, g, o."""
 
-    def __init__(self, input_size: int, hidden_size: int) -> None:
-        super().__init__(input_size, hidden_size, gates=4)
+    blocks = 4
+    has_gates = True
 
     def forward(
         self, x: Tensor, state: tuple[Tensor, Tensor], noise: Tensor | None = None
@@ -57,8 +76,8 @@ class LSTMCell(Cell):
 class GRUCell(Cell):
     """r, z = sigmoid(...); n = tanh(W_n x + b + r U_n h); h = (1 - z) n + z h. Blocks: r, z, n."""
 
-    def __init__(self, input_size: int, hidden_size: int) -> None:
-        super().__init__(input_size, hidden_size, gates=3)
+    blocks = 3
+    has_gates = True
 
     def forward(self, x: Tensor, h: Tensor, noise: Tensor | None = None) -> Tensor:
         """x [B, I] and h -> the next h. Noise [B, 2 H] is added to r and z."""
@@ -73,28 +92,27 @@ class GRUCell(Cell):
 class ElmanCell(Cell):
     """h = tanh(W x + U h + b)."""
 
-    def __init__(self, input_size: int, hidden_size: int) -> None:
-        super().__init__(input_size, hidden_size, gates=1)
+    blocks = 1
 
     def forward(self, x: Tensor, h: Tensor) -> Tensor:
         """x [B, I] and h -> the next h."""
         return torch.tanh(self.from_input(x) + h @ self.weight_hh.T)
 
 
-CELLS: dict[str, type[LSTMCell] | type[GRUCell] | type[ElmanCell]] = {
-    "lstm": LSTMCell,
-    "gru": GRUCell,
-    "rnn": ElmanCell,
-}
-GATED = (LSTMCell, GRUCell)
+CELLS: dict[str, type[Cell]] = {"lstm": LSTMCell, "gru": GRUCell, "rnn": ElmanCell}
 
 
-def make_cell(cell: str | nn.Module, input_size: int, hidden_size: int) -> nn.Module:
+def make_cell(
+    cell: str | nn.Module, input_size: int, hidden_size: int, bias: bool = True,
+    device: Any = None, dtype: torch.dtype | None = None,
+) -> nn.Module:  # fmt: skip
     """A cell by name, or the given one if it fits."""
     if isinstance(cell, str):
         if cell not in CELLS:
             raise ValueError(f"cell must be one of {', '.join(CELLS)} or a module; got {cell!r}")
-        return CELLS[cell](input_size, hidden_size)
+        return CELLS[cell](input_size, hidden_size, bias, device, dtype)
+    if not isinstance(cell, nn.Module):
+        raise TypeError(f"cell must be a name or a module; got {type(cell).__name__}")
     takes = getattr(cell, "input_size", input_size)
     if takes != input_size:
         raise ValueError(

@@ -1,6 +1,6 @@
 """A layer's whole sequence on the CPU: its weights arranged for the operator in `recurrence.py`.
 
-All this must equal `recurrent._run_generic`.
+All this must equal `memory_layer._run_step_by_step`.
 """
 
 from typing import TYPE_CHECKING
@@ -14,50 +14,72 @@ from pushpop.layers.noise import Noise
 from pushpop.layers.recurrence import plain_recurrence, recurrence
 from pushpop.layers.state import RNNState
 from pushpop.memory import MemoryState
-from pushpop.memory.ops import KINDS, WALKABLE
+from pushpop.memory.base import has_hooks, under_transform
+from pushpop.memory.ops import WALKABLE
 from pushpop.memory.state import Walked
 
 if TYPE_CHECKING:
-    from pushpop.layers.recurrent import MemoryRNN
+    from pushpop.layers.memory_layer import MemoryLayer
 
 NAMES: dict[type[nn.Module], str] = {cell: name for name, cell in CELLS.items()}
 
 
-def can_run(layer: "MemoryRNN", x: Tensor) -> bool:
-    """Whether everything about the layer is known here: its parts, its dtype and its device.
+def lacks(layer: "MemoryLayer", x: Tensor) -> str | None:
+    """What there are no kernels for: the layer's cell or memory, the input's dtype or device."""
+    if not isinstance(layer.cell, tuple(NAMES)):
+        return f"the cell {type(layer.cell).__name__}"
+    if layer.memory.kernel is None:
+        return f"the memory {layer.memory.kind!r}"
+    if x.device.type != "cpu" or x.dtype not in WALKABLE:
+        return f"{x.dtype} on {x.device}"
+    return None
 
-    A part that somebody replaced, parametrized or hung a hook on must be called to count.
+
+def may_run(layer: "MemoryLayer") -> bool:
+    """Whether the layer does what its kernels do, and torch wants no more than they can give.
+
+    A part that somebody replaced, parametrized or hung a hook on must be called to count. A kernel
+    belongs to the class of the memory itself: a subclass may do something else.
     """
-    plain = type(layer.cell) in NAMES and type(layer.value) is type(layer.gates) is nn.Linear
-    hooked = any(
-        part._forward_hooks or part._forward_pre_hooks or part._backward_hooks
-        for part in (layer.cell, layer.value, layer.gates)
+    cell, memory = layer.cell, layer.memory
+    plain = (
+        type(cell) in NAMES
+        and type(layer.value) is type(layer.gates) is nn.Linear
+        and "kernel" in vars(type(memory))
+        and memory.backend in ("auto", "fused")
     )
-    return plain and not hooked and x.device.type == "cpu" and x.dtype in WALKABLE
+    hooked = any(has_hooks(part) for part in (cell, layer.value, layer.gates, memory))
+    return plain and not hooked and not under_transform()
 
 
 def run(
-    layer: "MemoryRNN", x: Tensor, state: RNNState, sizes: list[int], noise: Noise
+    layer: "MemoryLayer", x: Tensor, state: RNNState, sizes: list[int], noise: Noise
 ) -> tuple[Tensor, RNNState]:
     """x [T, B, I] with sizes[t] rows at step t -> hidden [T, B, H] and the state after each row."""
     T, B, _ = x.shape
     if T == 0 or B == 0:
         return x.new_zeros(T, B, layer.hidden_size), state
-    cell, name = layer.cell, NAMES[type(layer.cell)]
+    cell, name, kernel = layer.cell, NAMES[type(layer.cell)], layer.memory.kernel
     assert isinstance(cell, Cell)
-    H, reads = layer.hidden_size, layer.ends * layer.memory.width
+    assert isinstance(state.memory, MemoryState)
+    assert kernel is not None
+    H = layer.hidden_size
     recurrent, by_x, bias = _arrange(name, cell, layer.input_size)
+    written = layer.value
+    value_bias: Tensor | None = written.bias
+    if value_bias is None:
+        value_bias = written.weight.new_zeros(written.out_features)
     cells = state.memory._cells()
     run_it = plain_recurrence if needs_no_operator(x) else recurrence
     hidden, now, c, values, strengths, rows, counts, *_ = run_it(
-        KINDS.index(layer.memory.kind), name, sizes, x, by_x, bias, recurrent,
-        layer.value.weight, layer.value.bias, layer.gates.weight, layer.gates.bias,
+        kernel, name, sizes, x, by_x, bias, recurrent,
+        layer.value.weight, value_bias, layer.gates.weight, layer.gates.bias,
         state.parts[0], state.parts[-1], state.read.flatten(1), *cells, *noise,
     )  # fmt: skip
-    h, read = now.split([H, reads], dim=1)
+    h, read = now.split([H, now.shape[1] - H], dim=1)
     after = RNNState(
         (h, c) if layer.has_c else h,
-        read.reshape(B, 2, -1) if layer.ends == 2 else read,
+        read.reshape(B, *layer.read_shape),
         MemoryState._holding(Walked(strengths, rows, counts, values, cells.values)),
     )
     return hidden, after
@@ -70,7 +92,8 @@ def _arrange(name: str, cell: Cell, input_size: int) -> tuple[Tensor, Tensor, Te
     that share is a fourth block.
     """
     over_x, over_read = cell.weight_ih[:, :input_size], cell.weight_ih[:, input_size:]
-    over_h, bias = cell.weight_hh, cell.bias
+    over_h = cell.weight_hh
+    bias = over_h.new_zeros(len(over_h)) if cell.bias is None else cell.bias
     whole = torch.cat([over_h, over_read], dim=1)
     if name == "lstm":
         return sigmoids_first(whole), sigmoids_first(over_x), sigmoids_first(bias)

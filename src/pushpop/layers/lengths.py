@@ -35,6 +35,11 @@ class Ragged:
         self.order = torch.tensor(order, dtype=torch.long, device=device)
         self.back = torch.tensor(back, dtype=torch.long, device=device)
         self.sizes = [sum(length > t for length in lengths) for t in range(steps)]
-        self.padded = (  # [T, B]
-            torch.arange(steps, device=device)[:, None] >= torch.tensor(lengths, device=device)
-        )
+        self.lengths = torch.tensor(lengths, dtype=torch.long, device=device)
+        self.steps = torch.arange(steps, device=device)[:, None]
+        self.padded = self.steps >= self.lengths  # [T, B]
+
+    @property
+    def reversed_steps(self) -> Tensor:
+        """[T, B]: the real steps of each row from last to first, then the padded ones."""
+        return torch.where(self.padded, self.steps, self.lengths - 1 - self.steps)

@@ -6,13 +6,23 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from pushpop.layers.recurrent import MemoryRNN
+    from pushpop.layers.memory_layer import MemoryLayer
+
+
+class NoiseLevels(NamedTuple):
+    """Standard deviations of the noise that a call adds to gates before their sigmoid or softmax.
+
+    It teaches a layer to push and pop all or nothing, which carries over to longer sequences.
+    """
+
+    memory: float = 0.0  # on the memory's gates
+    controller: float = 0.0  # on an LSTM's input and forget gates, a GRU's reset and update gates
 
 
 class Noise(NamedTuple):
-    """What is added to gates before their sigmoid, for a sequence or for a step of it."""
+    """What is added, for a sequence or for a step of it."""
 
-    memory: Tensor | None = None  # [T, B, 2 E]: the pushes, then the pops
+    memory: Tensor | None = None  # [T, B, M G]
     controller: Tensor | None = None  # [T, B, 2 H]: an LSTM's i and f, a GRU's r and z
 
     def at(self, t: int, rows: int) -> "Noise":
@@ -23,18 +33,18 @@ class Noise(NamedTuple):
 NO_NOISE = Noise()
 
 
-def draw_noise(layer: "MemoryRNN", x: Tensor) -> Noise:
-    """Fresh noise for x [T, B, I], as the layer wants it; none but in training mode."""
-    if not layer.training:
+def draw_noise(layer: "MemoryLayer", x: Tensor, levels: NoiseLevels | None) -> Noise:
+    """Fresh noise for x [T, B, I]."""
+    if levels is None:
         return NO_NOISE
-    if layer.controller_noise and not layer.gated:
+    if levels.controller and not layer.has_gates:
         raise ValueError(
-            "controller_noise is for the cells lstm and gru, which have gates; got "
+            "noise on the controller is for the cells lstm and gru, which have gates; got "
             f"{type(layer.cell).__name__}"
         )
     return Noise(
-        _normal(layer.gate_noise, x, 2 * layer.ends),
-        _normal(layer.controller_noise, x, 2 * layer.hidden_size),
+        _normal(levels.memory, x, layer.num_memories * layer.memory.gates),
+        _normal(levels.controller, x, 2 * layer.hidden_size),
     )
 
 

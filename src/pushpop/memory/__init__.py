@@ -1,13 +1,26 @@
 """The memories: no parameters, no knowledge of what controls them."""
 
-from pushpop.memory.modules import MEMORIES, NeuralDeque, NeuralMemory, NeuralQueue, NeuralStack
+from pushpop.memory.base import BACKENDS, Bias, Memory, State, TensorState
+from pushpop.memory.modules import NeuralDeque, NeuralMemory, NeuralQueue, NeuralStack
+from pushpop.memory.registry import MEMORIES, make_memory, register_memory
 from pushpop.memory.state import MemoryState
+from pushpop.memory.superposition import SuperpositionStack
+from pushpop.memory.tape import Tape
 
 __all__ = [
+    "BACKENDS",
     "MEMORIES",
+    "Bias",
+    "Memory",
     "MemoryState",
     "NeuralDeque",
     "NeuralMemory",
     "NeuralQueue",
     "NeuralStack",
+    "State",
+    "SuperpositionStack",
+    "Tape",
+    "TensorState",
+    "make_memory",
+    "register_memory",
 ]

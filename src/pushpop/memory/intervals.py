@@ -18,6 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pushpop.memory.base import under_transform
+
 BLOCK = 64  # steps weighed against each other at once; near the fastest on a CPU
 
 
@@ -57,9 +59,14 @@ def run(
     for v, d, u in zip(*parts, strict=True):
         block_reads, V, s = _run_block(kind, v, d, u, V, s)
         reads.append(block_reads)
-        if not torch.compiler.is_compiling():  # the number of live cells is not known to a graph
+        if not shapes_only(s):
             V, s = _keep_live(V, s)
     return torch.cat(reads), V, s
+
+
+def shapes_only(x: Tensor) -> bool:
+    """Whether numbers cannot be looked at: a graph, and a transform, do not know what is alive."""
+    return torch.compiler.is_compiling() or x.is_meta or under_transform()
 
 
 def _run_block(
@@ -110,7 +117,7 @@ def _within_reach(s: Tensor, edges: Tensor, total: Tensor, controls: Controls) -
     one. Rows with fewer such cells than the largest are filled up with resting ones.
     """
     everything = torch.arange(s.shape[1], device=s.device).expand(s.shape)
-    if s.shape[1] <= BLOCK or torch.compiler.is_compiling():
+    if s.shape[1] <= BLOCK or shapes_only(s):
         return everything
     with torch.no_grad():
         near = torch.zeros_like(s, dtype=torch.bool)

@@ -1,52 +1,158 @@
-"""The three memories as modules. They have no parameters: what they do, their inputs say."""
+"""The paper's three memories as modules: their public calls, and what they say of themselves."""
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pushpop.memory import ops
-from pushpop.memory.checks import check_tensors, check_values
+from pushpop.memory import ops, reference
+from pushpop.memory.base import Bias, Memory, under_transform
+from pushpop.memory.checks import check_state, check_tensors, check_values
 from pushpop.memory.state import MemoryState
 
 
-class NeuralMemory(nn.Module):
-    """What the three memories share.
+class NeuralMemory(Memory[MemoryState]):
+    """What the three memories share: they push, pop and read at one end or at two.
 
     Args:
         width: D, the length of the vectors held.
         backend: "fused" (CPU kernels), "parallel" (plain torch, any device), "reference" (the
             paper's equations, slow) or "auto": the fastest that can run the input.
         validate: whether to check that controls lie in [0, 1] and values are finite. `None` checks
-            when gradients are off. Never checked while compiling.
+            when gradients are off. Never checked while compiling or inside `torch.func`.
     """
 
-    kind: ClassVar[str]
     ends: ClassVar[int] = 1
+    gate_names: ClassVar[tuple[str, ...]] = ("push", "pop")
+    bias_names = ("push_bias", "pop_bias")
+    picture = "intervals"
+    push_ends: ClassVar[tuple[str, ...]] = ("top",)
+    read_ends: ClassVar[tuple[str, ...]] = ("top",)
 
     def __init__(self, width: int, backend: str = "auto", validate: bool | None = None) -> None:
-        super().__init__()
-        if width < 1:
-            raise ValueError(f"width must be at least 1; got {width}")
-        if backend not in ops.BACKENDS:
-            raise ValueError(f"backend must be one of {', '.join(ops.BACKENDS)}; got {backend!r}")
-        self.width, self.backend, self.validate = width, backend, validate
+        super().__init__(width, backend)
+        self.validate = validate
 
-    def forward(
+    def forward(  # type: ignore[override]  # the public call has a name for each gate
         self, values: Tensor, push: Tensor, pop: Tensor, state: MemoryState | None = None
     ) -> tuple[Tensor, MemoryState]:
         """Run T steps (pop, push, read); returns the reads, shaped as `values`, and the state."""
         self._check(values, push, pop, state, "TB")
-        reads, state = ops.run(self.kind, *self._widen(values, push, pop), state, self.backend)
-        return self._narrow(reads), state
+        chosen = self.choose_backend(values)
+        reads, state = ops.run(self.kind, *self._with_ends(values, push, pop), state, chosen)
+        return self._without_ends(reads), state
 
     def step(
         self, value: Tensor, push: Tensor, pop: Tensor, state: MemoryState | None = None
     ) -> tuple[Tensor, MemoryState]:
         """Run one step, without the time axis. Old states stay valid."""
         self._check(value, push, pop, state, "B")
-        read, state = ops.step(self.kind, *self._widen(value, push, pop), state, self.backend)
-        return self._narrow(read), state
+        chosen = self.choose_backend(value)
+        read, state = ops.step(self.kind, *self._with_ends(value, push, pop), state, chosen)
+        return self._without_ends(read), state
+
+    def run(
+        self, values: Tensor, gates: Tensor, state: MemoryState | None
+    ) -> tuple[Tensor, MemoryState]:
+        """values [T, B, E, D], gates [T, B, 2 E], pushes first -> reads [T, B, E, D], the state."""
+        reads, state = self(*self._named(values, gates), state)
+        return reads.unsqueeze(-2) if self.ends == 1 else reads, state
+
+    def run_step(
+        self, values: Tensor, gates: Tensor, state: MemoryState | None
+    ) -> tuple[Tensor, MemoryState]:
+        """values [B, E, D], gates [B, 2 E], pushes first -> reads [B, E, D] and the state.
+
+        This is how layers drive the memory: their gates are valid, and looked at only on request.
+        """
+        push, pop = gates.chunk(2, dim=-1)
+        if self.validate:
+            check_values(values, push, pop, state)
+        return ops.step(self.kind, values, push, pop, state, self.choose_backend(values))
+
+    def empty(
+        self, batch: int, *, device: Any = None, dtype: torch.dtype | None = None
+    ) -> MemoryState:
+        """A memory without cells."""
+        like = torch.empty(0, device=device, dtype=dtype)
+        return MemoryState(like.new_zeros(batch, 0, self.width), like.new_zeros(batch, 0))
+
+    def idle(self) -> list[float]:
+        """A push and a pop of 0."""
+        return [0.0] * self.gates
+
+    def gate_bias(
+        self, memories: int = 1, *, push_bias: Bias | None = None, pop_bias: Bias | None = -1.0,
+        **given: Bias | None,
+    ) -> list[list[float | None]]:  # fmt: skip
+        """Pushes start as they are drawn and pops at -1: pops that empty the memory teach nothing.
+
+        A bias is one number; or one for each memory, or for each end of a deque; or (top, bottom)
+        for each of several deques.
+        """
+        if given:
+            return super().gate_bias(memories, **given)
+        push = self._biases("push_bias", push_bias, memories)
+        pop = self._biases("pop_bias", pop_bias, memories)
+        return [[*d, *u] for d, u in zip(push, pop, strict=True)]
+
+    def _biases(self, name: str, bias: Bias | None, memories: int) -> list[list[float | None]]:
+        if bias is None:
+            return [[None] * self.ends for _ in range(memories)]
+        one_each = self.ends == 1  # then a list has a number for each memory
+        given = list(bias) if isinstance(bias, Sequence) else [bias]
+        if one_each or any(isinstance(row, Sequence) for row in given):
+            rows = [list(row) if isinstance(row, Sequence) else [row] for row in given]
+        else:
+            rows = [given]
+        rows = rows * memories if len(rows) == 1 else rows
+        rows = [row * self.ends if len(row) == 1 else row for row in rows]
+        if len(rows) != memories or any(len(row) != self.ends for row in rows):
+            what = "one number" if one_each else "one number or (top, bottom)"
+            many = "" if memories == 1 else f", or {memories} of that, one a memory"
+            raise ValueError(f"{name} of a {self.kind} must be {what}{many}; got {bias}")
+        return [[float(number) for number in row] for row in rows]
+
+    def check_state(self, state: MemoryState, batch: int, like: Tensor) -> None:
+        """Raise unless this is a state of `batch` rows for this memory, like the tensor `like`."""
+        check_state(state, like, batch, self.width)
+
+    def export_state(self) -> tuple[str, ...]:
+        """The paper's V [B, N, D] and s [B, N]."""
+        return ("values", "strengths")
+
+    def export_step(
+        self, values: Tensor, gates: Tensor, state: list[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The paper's equations."""
+        push, pop = gates.chunk(2, dim=-1)
+        V, s, reads = reference.STEPS[self.kind](state[0], state[1], values, push, pop)
+        return reads, [V, s]
+
+    def all_backends(self) -> tuple[str, ...]:
+        """Kernels, the closed form, the equations."""
+        return ("fused", "parallel", "reference")
+
+    def backends(self, device: torch.device, dtype: torch.dtype) -> tuple[str, ...]:
+        """The kernels run float32 and float64 on the CPU. A transform of torch needs plain torch,
+        and without storage only the equations know their shapes."""
+        if device.type == "meta":
+            return ("reference", "parallel")
+        if device.type == "cpu" and dtype in ops.WALKABLE:
+            return self.all_backends()
+        return ("parallel", "reference")
+
+    def choose_backend(self, like: Tensor | None) -> str:
+        """The kernels give way to the equations where torch wants more than they can give."""
+        chosen = super().choose_backend(like)
+        return (
+            "reference" if like is not None and chosen == "fused" and under_transform() else chosen
+        )
+
+    def limits(self) -> str:
+        """The end of a message about a backend that cannot run."""
+        return "runs float32 and float64 on the CPU"
 
     def _check(
         self, values: Tensor, push: Tensor, pop: Tensor, state: MemoryState | None, letters: str
@@ -55,20 +161,26 @@ class NeuralMemory(nn.Module):
             values, push, pop, state, letters=letters, ends=self.ends == 2, width=self.width
         )
         wanted = not torch.is_grad_enabled() if self.validate is None else self.validate
-        if wanted and not torch.compiler.is_compiling():
+        if wanted and not torch.compiler.is_compiling() and not under_transform():
             check_values(values, push, pop, state)
 
-    def _widen(self, values: Tensor, push: Tensor, pop: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _named(self, values: Tensor, gates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """values [..., E, D] and gates [..., 2 E] as `forward` and `step` take them."""
+        push, pop = gates.chunk(2, dim=-1)
+        if self.ends == 2:
+            return values, push, pop
+        return values.squeeze(-2), push.squeeze(-1), pop.squeeze(-1)
+
+    def _with_ends(
+        self, values: Tensor, push: Tensor, pop: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The tensors with an axis for the ends."""
         if self.ends == 2:
             return values, push, pop
         return values.unsqueeze(-2), push.unsqueeze(-1), pop.unsqueeze(-1)
 
-    def _narrow(self, reads: Tensor) -> Tensor:
+    def _without_ends(self, reads: Tensor) -> Tensor:
         return reads if self.ends == 2 else reads.squeeze(-2)
-
-    def extra_repr(self) -> str:
-        """The arguments, as `print(module)` shows them."""
-        return f"{self.width}, backend={self.backend!r}"
 
 
 class NeuralStack(NeuralMemory):
@@ -78,6 +190,7 @@ class NeuralStack(NeuralMemory):
     """
 
     kind = "stack"
+    kernel = ops.KINDS.index(kind)
 
 
 class NeuralQueue(NeuralMemory):
@@ -87,6 +200,8 @@ class NeuralQueue(NeuralMemory):
     """
 
     kind = "queue"
+    kernel = ops.KINDS.index(kind)
+    read_ends = ("bottom",)
 
 
 class NeuralDeque(NeuralMemory):
@@ -97,9 +212,9 @@ class NeuralDeque(NeuralMemory):
     """
 
     kind = "deque"
+    kernel = ops.KINDS.index(kind)
     ends = 2
-
-
-MEMORIES: dict[str, type[NeuralMemory]] = {
-    memory.kind: memory for memory in (NeuralStack, NeuralQueue, NeuralDeque)
-}
+    values = reads = 2
+    gate_names = ("push top", "push bottom", "pop top", "pop bottom")
+    push_ends = ("top", "bottom")
+    read_ends = ("top", "bottom")

@@ -1,4 +1,4 @@
-"""The memory as torch operators, and the one place where an implementation is chosen.
+"""The memory as torch operators, and its three implementations behind one call.
 
 `pushpop::walk` and `pushpop::walk_backward` wrap the CPU kernels so that autograd, fake tensors and
 `torch.compile` know them. The other two implementations are plain torch and need no wrapping.
@@ -11,33 +11,14 @@ import torch
 from torch import Tensor
 
 from pushpop.memory import intervals, reference
-from pushpop.memory.state import Cells, MemoryState, Walked, versions_of
+from pushpop.memory.state import Cells, MemoryState, Walked
 
 KINDS = ("stack", "queue", "deque")
-BACKENDS = ("auto", "reference", "parallel", "fused")
 WALKABLE = (torch.float32, torch.float64)
 
 
-def choose_backend(backend: str, device: torch.device, dtype: torch.dtype) -> str:
-    """The implementation to run; asking for one that cannot run raises."""
-    walkable = device.type == "cpu" and dtype in WALKABLE
-    if backend == "auto":
-        return "fused" if walkable else "parallel"
-    if backend == "fused" and not walkable:
-        raise ValueError(
-            "backend 'fused' runs float32 and float64 on the CPU; got "
-            f"{dtype} on {device}. Use 'parallel' or 'auto'."
-        )
-    return backend
-
-
 def run(
-    kind: str,
-    values: Tensor,
-    push: Tensor,
-    pop: Tensor,
-    state: MemoryState | None,
-    backend: str = "auto",
+    kind: str, values: Tensor, push: Tensor, pop: Tensor, state: MemoryState | None, backend: str
 ) -> tuple[Tensor, MemoryState]:
     """values [T, B, E, D], push and pop [T, B, E] -> reads [T, B, E, D] and the next state."""
     T, B, _, D = values.shape
@@ -46,46 +27,39 @@ def run(
     if T == 0:
         return values.clone(), state
     first = state._cells()
-    chosen = choose_backend(backend, values.device, values.dtype)
-    if chosen == "fused":
+    if backend == "fused":
         reads, strengths, rows, counts, *_ = walk(KINDS.index(kind), values, push, pop, *first)
         return reads, _state_of(Walked(strengths, rows, counts, values, first.values))
-    form = reference.run if chosen == "reference" else intervals.run
+    form = reference.run if backend == "reference" else intervals.run
     reads, V, s = form(kind, values, push, pop, *first)
     return reads, MemoryState._holding(Cells(V, s))
 
 
 def _state_of(walked: Walked) -> MemoryState:
-    """A state that gathers its values when somebody looks, or now if they might change till then.
+    """A state that gathers its values when asked for them, or now if they might change till then.
 
     With gradients the inputs must stay as they are anyway, and their versions tell if they did not.
     """
     if torch.compiler.is_compiling():
         return MemoryState._holding(walked)
     if not walked.strengths.requires_grad:
-        return MemoryState._holding(walked.gather())
-    return MemoryState._holding(walked, versions_of(walked))
+        return MemoryState._holding(walked.cells())
+    return MemoryState._holding(walked.watched())
 
 
 def step(
-    kind: str,
-    value: Tensor,
-    push: Tensor,
-    pop: Tensor,
-    state: MemoryState | None,
-    backend: str = "auto",
+    kind: str, value: Tensor, push: Tensor, pop: Tensor, state: MemoryState | None, backend: str
 ) -> tuple[Tensor, MemoryState]:
     """One step: value [B, E, D], push and pop [B, E] -> read [B, E, D] and the state after it.
 
     Without gradients the CPU kernel changes a ring in place, at a cost independent of the depth.
     """
-    chosen = choose_backend(backend, value.device, value.dtype)
     grads = torch.is_grad_enabled() and (
         any(x.requires_grad for x in (value, push, pop))
         or (state is not None and state.requires_grad)
     )
-    if chosen != "fused" or grads or torch.compiler.is_compiling():
-        reads, state = run(kind, value[None], push[None], pop[None], state, chosen)
+    if backend != "fused" or grads or torch.compiler.is_compiling():
+        reads, state = run(kind, value[None], push[None], pop[None], state, backend)
         return reads[0], state
     load_kernels()
     from pushpop.memory.stream import Stream

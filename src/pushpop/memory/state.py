@@ -1,12 +1,35 @@
 """What a memory holds between calls."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from pushpop.memory.stream import Stream
+
+class Held(Protocol):
+    """A form in which cells are held: as tensors, by row number, or in a ring."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """B and D."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of values and strengths."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of values and strengths."""
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient can flow back through the cells."""
+
+    def cells(self) -> "Cells":
+        """The cells as tensors."""
+
+    def detach(self) -> "Held":
+        """The same cells, cut off from the graph that made them."""
 
 
 class Cells(NamedTuple):
@@ -15,36 +38,90 @@ class Cells(NamedTuple):
     values: Tensor
     strengths: Tensor
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.values.shape[0], self.values.shape[2]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.strengths.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.strengths.device
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.values.requires_grad or self.strengths.requires_grad
+
+    def cells(self) -> "Cells":
+        return self
+
+    def detach(self) -> "Cells":
+        return Cells(self.values.detach(), self.strengths.detach())
+
 
 class Walked(NamedTuple):
-    """Cells as a walk leaves them: by row number, gathered only if somebody looks.
+    """Cells as a walk leaves them: by row number, gathered only if somebody asks for them.
 
     Row r >= 0 is row r of `pushed` [T, B, E, D] flattened, row ~r that of `initial` [B, N, D].
     """
 
     strengths: Tensor  # [B, room]
-    rows: Tensor  # [B, room]
+    row_ids: Tensor  # [B, room]
     counts: Tensor  # [B]
     pushed: Tensor
     initial: Tensor
+    versions: int = 0  # of the values when they were walked over; 0: nobody watches them
 
-    def gather(self) -> Cells:
-        strengths, rows = self.strengths, self.rows
-        if not torch.compiler.is_compiling():  # a graph keeps the padding: its shapes are fixed
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.strengths.shape[0], self.pushed.shape[-1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.strengths.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.strengths.device
+
+    @property
+    def requires_grad(self) -> bool:
+        return any(x.requires_grad for x in (self.strengths, self.pushed, self.initial))
+
+    def watched(self) -> "Walked":
+        """The same, such that a change of the values in place before they are gathered raises."""
+        return self._replace(versions=self._versions())
+
+    def _versions(self) -> int:
+        return 1 + self.pushed._version + self.initial._version
+
+    def cells(self) -> Cells:
+        compiling = torch.compiler.is_compiling()
+        if self.versions and not compiling and self.versions != self._versions():
+            raise RuntimeError(
+                "the values given to a memory were changed in place before the state it "
+                "returned was used; give it a copy, or look at state.values first"
+            )
+        strengths, row_ids = self.strengths, self.row_ids
+        if not compiling:  # a graph keeps the padding: its shapes are fixed
             n_cells = int(self.counts.max()) if len(self.counts) else 0
-            strengths, rows = strengths[:, :n_cells], rows[:, :n_cells]
+            strengths, row_ids = strengths[:, :n_cells], row_ids[:, :n_cells]
         width = self.pushed.shape[-1]
-        values = self.pushed.reshape(-1, width)[rows.clamp(min=0)]
+        values = self.pushed.reshape(-1, width)[row_ids.clamp(min=0)]
         if self.initial.shape[1]:
-            initial = self.initial.reshape(-1, width)[(~rows).clamp(min=0)]
-            values = torch.where((rows >= 0)[..., None], values, initial)
-        places = torch.arange(rows.shape[1], device=rows.device)
+            initial = self.initial.reshape(-1, width)[(~row_ids).clamp(min=0)]
+            values = torch.where((row_ids >= 0)[..., None], values, initial)
+        places = torch.arange(row_ids.shape[1], device=row_ids.device)
         return Cells(values.masked_fill((places >= self.counts[:, None])[..., None], 0), strengths)
 
-
-def versions_of(walked: Walked) -> int:
-    """A number that changes when the values of these cells are changed in place; never 0."""
-    return 1 + walked.pushed._version + walked.initial._version
+    def detach(self) -> "Walked":
+        return self._replace(
+            strengths=self.strengths.detach(),
+            pushed=self.pushed.detach(),
+            initial=self.initial.detach(),
+        )
 
 
 class MemoryState:
@@ -52,8 +129,8 @@ class MemoryState:
 
     Rows with fewer cells are padded with strength 0, and cells without strength mean nothing: two
     states are the same if they agree once those are removed (`equal`). Gradients flow through both.
-    A state is never changed by the calls that take it; `state[rows]` picks or reorders rows of the
-    batch.
+    A state is never changed by the calls that take it; `state.rows(index)`, or `state[index]`,
+    picks or reorders rows of the batch.
     """
 
     def __init__(self, values: Tensor, strengths: Tensor) -> None:
@@ -67,29 +144,17 @@ class MemoryState:
                 "values and strengths of a memory state must share dtype and device; got "
                 f"{values.dtype} on {values.device} and {strengths.dtype} on {strengths.device}"
             )
-        self._held: Cells | Walked | Stream = Cells(values, strengths)
-        self._versions = 0
+        self._held: Held = Cells(values, strengths)
 
     @classmethod
-    def _holding(cls, held: "Cells | Walked | Stream", versions: int = 0) -> "MemoryState":
+    def _holding(cls, held: Held) -> "MemoryState":
         state = cls.__new__(cls)
-        state._held, state._versions = held, versions
+        state._held = held
         return state
 
     def _cells(self) -> Cells:
-        held = self._held
-        if isinstance(held, Walked):
-            watched = self._versions and not torch.compiler.is_compiling()
-            if watched and self._versions != versions_of(held):
-                raise RuntimeError(
-                    "the values given to a memory were changed in place before the state it "
-                    "returned was used; give it a copy, or look at state.values first"
-                )
-            self._held = held.gather()
-        elif not isinstance(held, Cells):
-            self._held = Cells(*held.dense())
-        assert isinstance(self._held, Cells)
-        return self._held
+        self._held = cells = self._held.cells()
+        return cells
 
     @property
     def values(self) -> Tensor:
@@ -104,45 +169,31 @@ class MemoryState:
     @property
     def batch_size(self) -> int:
         """B, the number of rows."""
-        return self._shape()[0]
+        return self._held.shape[0]
 
     @property
     def width(self) -> int:
         """D, the length of a value."""
-        return self._shape()[1]
-
-    def _shape(self) -> tuple[int, int]:
-        held = self._held
-        if isinstance(held, Cells):
-            return held.values.shape[0], held.values.shape[2]
-        if isinstance(held, Walked):
-            return held.strengths.shape[0], held.pushed.shape[-1]
-        return held.shape
+        return self._held.shape[1]
 
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of values and strengths."""
-        held = self._held
-        return held.dtype if not isinstance(held, (Cells, Walked)) else held.strengths.dtype
+        return self._held.dtype
 
     @property
     def device(self) -> torch.device:
         """The device of values and strengths."""
-        held = self._held
-        return held.strengths.device if isinstance(held, (Cells, Walked)) else torch.device("cpu")
+        return self._held.device
 
     @property
     def requires_grad(self) -> bool:
         """Whether a gradient can flow back through this state."""
-        held = self._held
-        return isinstance(held, (Cells, Walked)) and any(x.requires_grad for x in held)
+        return self._held.requires_grad
 
     def detach(self) -> "MemoryState":
         """The same cells, cut off from the graph that made them."""
-        held = self._held
-        if isinstance(held, (Cells, Walked)):
-            held = type(held)(*(x.detach() for x in held))
-        return MemoryState._holding(held, self._versions)
+        return MemoryState._holding(self._held.detach())
 
     def compact(self) -> "MemoryState":
         """The same cells without those of strength 0, as few as the fullest row has.
@@ -160,13 +211,17 @@ class MemoryState:
         """The same cells on another device or in another dtype, as `Tensor.to`."""
         return MemoryState(self.values.to(*args, **kwargs), self.strengths.to(*args, **kwargs))
 
-    def __getitem__(self, rows: Any) -> "MemoryState":
-        if isinstance(rows, int):
+    def rows(self, index: Any) -> "MemoryState":
+        """Some rows of the batch, in any order: a slice, a list or a tensor."""
+        if isinstance(index, int):
             raise TypeError(
-                f"a memory state is indexed by rows of the batch, as a list or tensor; got {rows}, "
-                f"did you mean [[{rows}]]?"
+                f"a memory state is indexed by rows of the batch, as a list or tensor; got {index},"
+                f" did you mean [[{index}]]?"
             )
-        return MemoryState(self.values[rows], self.strengths[rows])
+        return MemoryState(self.values[index], self.strengths[index])
+
+    def __getitem__(self, index: Any) -> "MemoryState":
+        return self.rows(index)
 
     @classmethod
     def join(cls, states: "list[MemoryState]") -> "MemoryState":

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from pushpop.memory import kernels
+from pushpop.memory.state import Cells
 
 Array = np.ndarray[Any, Any]
 SMALLEST_RING = 16
@@ -88,7 +89,21 @@ class Stream:
         """The dtype of values and strengths."""
         return torch.float32 if self.ring.s.dtype == np.float32 else torch.float64
 
-    def dense(self) -> tuple[Tensor, Tensor]:
+    @property
+    def device(self) -> torch.device:
+        """The CPU."""
+        return torch.device("cpu")
+
+    @property
+    def requires_grad(self) -> bool:
+        """Never: rings are for steps without gradients."""
+        return False
+
+    def detach(self) -> "Stream":
+        """The same moment."""
+        return self
+
+    def cells(self) -> Cells:
         """Values [B, N, D] and strengths [B, N] of this moment, shorter rows padded at the top."""
         values, strengths = self._rows()
         n_cells = max(map(len, strengths), default=0)
@@ -97,7 +112,7 @@ class Stream:
         s = np.zeros((batch, n_cells), self.ring.s.dtype)
         for b, row in enumerate(strengths):
             V[b, : len(row)], s[b, : len(row)] = values[b], row
-        return torch.from_numpy(V), torch.from_numpy(s)
+        return Cells(torch.from_numpy(V), torch.from_numpy(s))
 
     def advance(
         self, kind: int, value: Tensor, push: Tensor, pop: Tensor

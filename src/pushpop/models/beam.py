@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pushpop.models.body import select_rows
 from pushpop.models.decoding import (
     Hypothesis,
     Request,
@@ -107,7 +106,7 @@ def beam_search(
         scores, parents, ids = (x[index, :K_after] for x in (top, parents, ids))
         from_rows = (index[:, None] * K + parents).flatten()
         if len(from_rows) != S * K or from_rows.tolist() != list(range(S * K)):
-            state = select_rows(state, from_rows)
+            state = state.rows(from_rows)
         written = torch.cat([written[index[:, None], parents], ids[..., None]], dim=2)
         logits, state = model.step(fed_back(vocabulary, ids.flatten()), state)
     raise AssertionError("unreachable")

@@ -1,17 +1,46 @@
 """The recurrent part of a transducer, from input embeddings to output embeddings."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
-from pushpop.layers import DeepLSTM, MemoryRNN, RNNState
+from pushpop.layers import DeepLSTM, LayeredState, MemoryRNN, NoiseLevels, RNNState
 from pushpop.models.config import TransducerConfig
 
-Lengths = Tensor | Sequence[int] | None
-BodyState = RNNState | tuple[RNNState, ...] | tuple[Tensor, Tensor]
-"""What a body carries from step to step: a memory's `RNNState`, several, or (h, c) [L, B, H]."""
+RowLengths = Tensor | Sequence[int] | None
+
+
+class BodyState(Protocol):
+    """What a body carries from step to step."""
+
+    def rows(self, index: Any) -> Self:
+        """Some rows of the batch, in any order, each as often as it is named."""
+
+
+class Body(Protocol):
+    """What reads input embeddings and makes output embeddings of them."""
+
+    def __call__(
+        self, x: Tensor, state: Any = None, lengths: RowLengths = None,
+        noise: NoiseLevels | None = None,
+    ) -> tuple[Tensor, BodyState]:  # fmt: skip
+        """x [T, B, E] -> [T, B, E] and the state."""
+
+    def step(self, x: Tensor, state: Any = None) -> tuple[Tensor, BodyState]:
+        """x [B, E] -> [B, E] and the state."""
+
+
+class LSTMState(NamedTuple):
+    """The state of a deep LSTM."""
+
+    h: Tensor  # [L, B, H]
+    c: Tensor
+
+    def rows(self, index: Any) -> "LSTMState":
+        """Some rows of the batch, in any order."""
+        return LSTMState(self.h[:, index], self.c[:, index])
 
 
 class SourceState(NamedTuple):
@@ -21,9 +50,12 @@ class SourceState(NamedTuple):
     keys: Tensor  # [S, B, K], what was made of each source symbol
     present: Tensor  # [S, B] bool, False where a source has ended
 
+    def rows(self, index: Any) -> "SourceState":
+        """Some rows of the batch, in any order."""
+        return SourceState(self.body.rows(index), self.keys[:, index], self.present[:, index])
 
-State = BodyState | SourceState
-HeadCall = Callable[[MemoryRNN, Tensor, RNNState | None], tuple[Tensor, RNNState]]
+
+HeadCall = Callable[[MemoryRNN, Tensor, RNNState | None], tuple[Tensor, Any]]
 
 
 class LSTMBody(nn.Module):
@@ -35,18 +67,17 @@ class LSTMBody(nn.Module):
         self.output = nn.Linear(hidden, embedding)
 
     def forward(
-        self, x: Tensor, state: tuple[Tensor, Tensor] | None = None, lengths: Lengths = None
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """x [T, B, E] -> [T, B, E] and the state."""
-        hidden, state = self.lstm(x, state, lengths)
-        return torch.tanh(self.output(hidden)), state
+        self, x: Tensor, state: LSTMState | None = None, lengths: RowLengths = None,
+        noise: NoiseLevels | None = None,
+    ) -> tuple[Tensor, LSTMState]:  # fmt: skip
+        """x [T, B, E] -> [T, B, E] and the state. There are no gates to give noise to."""
+        hidden, after = self.lstm(x, state, lengths)
+        return torch.tanh(self.output(hidden)), LSTMState(*after)
 
-    def step(
-        self, x: Tensor, state: tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def step(self, x: Tensor, state: LSTMState | None = None) -> tuple[Tensor, LSTMState]:
         """x [B, E] -> [B, E] and the state."""
-        hidden, state = self.lstm.step(x, state)
-        return torch.tanh(self.output(hidden)), state
+        hidden, after = self.lstm.step(x, state)
+        return torch.tanh(self.output(hidden)), LSTMState(*after)
 
 
 class MemoryBody(nn.Module):
@@ -69,41 +100,41 @@ class MemoryBody(nn.Module):
         )
         self.output = nn.Linear(together, config.embedding)
 
-    def forward(
-        self, x: Tensor, state: tuple[RNNState, ...] | None = None, lengths: Lengths = None
-    ) -> tuple[Tensor, tuple[RNNState, ...]]:
-        """x [T, B, E] -> [T, B, E] and the states, layer by layer."""
-        return self._run(x, state, lambda head, x, s: head(x, s, lengths))
+    def all_heads(self) -> list[MemoryRNN]:
+        """The heads, layer by layer."""
+        return [head for layer in self.layers for head in layer]  # type: ignore[attr-defined]
 
-    def step(
-        self, x: Tensor, state: tuple[RNNState, ...] | None = None
-    ) -> tuple[Tensor, tuple[RNNState, ...]]:
+    def forward(
+        self, x: Tensor, state: LayeredState | None = None, lengths: RowLengths = None,
+        noise: NoiseLevels | None = None,
+    ) -> tuple[Tensor, LayeredState]:  # fmt: skip
+        """x [T, B, E] -> [T, B, E] and the states, layer by layer."""
+        return self._run(x, state, lambda head, x, before: head(x, before, lengths, noise))
+
+    def step(self, x: Tensor, state: LayeredState | None = None) -> tuple[Tensor, LayeredState]:
         """x [B, E] -> [B, E] and the states."""
-        return self._run(x, state, lambda head, x, s: head.step(x, s))
+        return self._run(x, state, lambda head, x, before: head.step(x, before))
 
     def _run(
-        self, x: Tensor, state: tuple[RNNState, ...] | None, call: HeadCall
-    ) -> tuple[Tensor, tuple[RNNState, ...]]:
-        before = iter(state if state is not None else [None] * self.heads * len(self.layers))
+        self, x: Tensor, state: LayeredState | None, call: HeadCall
+    ) -> tuple[Tensor, LayeredState]:
+        heads = self.all_heads()
+        before = [None] * len(heads) if state is None else list(state)
         after: list[RNNState] = []
-        out: Tensor | None = None
-        for layer in self.layers:
-            seen = x if out is None else torch.cat([x, self._dropped(out)], dim=-1)
-            heads = cast(list[MemoryRNN], layer)
-            found = [call(head, seen, next(before)) for head in heads]
+        out = x[..., :0]
+        for first in range(0, len(heads), self.heads):
+            seen = torch.cat([x, self._dropped(out)], dim=-1) if first else x
+            places = range(first, first + self.heads)
+            found = [call(heads[place], seen, before[place]) for place in places]
             out = torch.cat([output for output, _ in found], dim=-1)
             after += [head_state for _, head_state in found]
-        assert out is not None
-        return torch.tanh(self.output(self._dropped(out))), tuple(after)
+        return torch.tanh(self.output(self._dropped(out))), LayeredState(after)
 
     def _dropped(self, x: Tensor) -> Tensor:
         return nn.functional.dropout(x, self.dropout, self.training)
 
 
-Body = MemoryRNN | LSTMBody | MemoryBody
-
-
-def make_body(config: TransducerConfig) -> Body:
+def make_body(config: TransducerConfig) -> MemoryRNN | LSTMBody | MemoryBody:
     """The body that a config describes, with fresh parameters."""
     if config.memory == "none":
         return LSTMBody(config.embedding, config.hidden, config.layers, config.dropout)
@@ -120,19 +151,5 @@ def _memory_rnn(config: TransducerConfig, input_size: int, output_size: int) -> 
         config.memory_width,
         config.cell,
         output_size=output_size,
-        push_bias=config.push_bias,
-        pop_bias=config.pop_bias,
+        **config.starting_biases(),
     )
-
-
-def select_rows(state: State, rows: Tensor) -> State:
-    """Some rows of the batch, in any order, each as often as it is named: rows [any] int64."""
-    if isinstance(state, SourceState):
-        body = cast(BodyState, select_rows(state.body, rows))
-        return SourceState(body, state.keys[:, rows], state.present[:, rows])
-    if isinstance(state, RNNState):
-        return state.rows(rows)
-    if isinstance(state[0], RNNState):
-        return tuple(part.rows(rows) for part in state)
-    h, c = state
-    return h[:, rows], c[:, rows]

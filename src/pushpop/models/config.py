@@ -6,12 +6,22 @@ from sys import float_info
 from typing import Any, Literal, get_args
 
 from pushpop.errors import InputError, did_you_mean
+from pushpop.memory import MEMORIES
 
-Memory = Literal["stack", "queue", "deque", "none"]
+NO_MEMORY = "none"
 CellName = Literal["lstm", "gru", "rnn"]
-Encoder = Literal["none", "bidirectional"]
+EncoderName = Literal["none", "bidirectional"]
 Bias = float | tuple[float, float]
+StartingBias = Bias | Literal["auto"] | None
 WIDEST, DEEPEST = 2**16, 1000
+CELL_NAMES = get_args(CellName)
+STARTING_BIASES = {"push_bias": None, "pop_bias": -1.0}
+"""The biases that a config has, and what "auto" is."""
+
+
+def memory_names() -> tuple[str, ...]:
+    """What `memory` may be."""
+    return (*MEMORIES, NO_MEMORY)
 
 
 @dataclass(frozen=True)
@@ -19,7 +29,8 @@ class TransducerConfig:
     """The sizes of a transducer and how its gates start.
 
     Args:
-        memory: "stack", "queue" or "deque" around a controller, or "none" for a deep LSTM.
+        memory: the memory around a controller by its name in `pushpop.memory.MEMORIES`, or "none"
+            for a deep LSTM.
         layers: the layers of the deep LSTM, or of controllers with a memory each; those above the
             first also receive the input.
         cell: the controller, "lstm", "gru" or "rnn"; "lstm" without a memory.
@@ -27,8 +38,9 @@ class TransducerConfig:
         hidden: the width of the controller or of a layer.
         memory_width: the width of what is pushed; means nothing without a memory.
         push_bias: what the push gates' biases start at: a number, a deque's (top, bottom), or
-            `None`: drawn as the weights are. Means nothing without a memory.
-        pop_bias: the same for the pop gates.
+            `None`: drawn as the weights are. "auto" becomes what the memory has: `None`. Only
+            for memories that push and pop; means nothing without a memory.
+        pop_bias: the same for the pop gates; "auto" becomes -1 where there are any.
         encoder: "bidirectional": the source is read by an LSTM in both directions first, and what
             it makes of each symbol is what fills the memory; "none": the symbols themselves.
         attention: whether outputs also look at the source directly, beside the memory.
@@ -37,24 +49,26 @@ class TransducerConfig:
             to 0 in training.
     """
 
-    memory: Memory = "stack"
+    memory: str = "stack"
     layers: int = 1
     cell: CellName = "lstm"
     embedding: int = 64
     hidden: int = 256
     memory_width: int = 256
-    push_bias: Bias | None = None
-    pop_bias: Bias | None = -1.0
-    encoder: Encoder = "none"
+    push_bias: StartingBias = "auto"
+    pop_bias: StartingBias = "auto"
+    encoder: EncoderName = "none"
     attention: bool = False
     heads: int = 1
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, kind in (("memory", Memory), ("cell", CellName), ("encoder", Encoder)):
-            given, accepted = getattr(self, name), get_args(kind)
+        names = {"memory": memory_names(), "cell": CELL_NAMES, "encoder": get_args(EncoderName)}
+        for name, accepted in names.items():
+            given = getattr(self, name)
             if given not in accepted:
-                raise InputError(f"{name} is {given!r}, expected {', '.join(accepted)}")
+                hint = did_you_mean(str(given), accepted)
+                raise InputError(f"{name} is {given!r}, expected {', '.join(accepted)}{hint}")
         if type(self.attention) is not bool:
             raise InputError(f"attention is {self.attention!r}, expected true or false")
         if not _is_number(self.dropout) or not 0 <= self.dropout < 1:
@@ -70,12 +84,17 @@ class TransducerConfig:
             given = getattr(self, name)
             if type(given) is not int or not 1 <= given <= most:
                 raise InputError(f"{name} is {given!r}, expected a whole number from 1 to {most}")
-        if self.memory == "none" and self.heads != 1:
+        if self.memory == NO_MEMORY and self.heads != 1:
             raise InputError(f"heads is {self.heads} with memory 'none', expected 1")
-        if self.memory == "none" and self.cell != "lstm":
+        if self.memory == NO_MEMORY and self.cell != "lstm":
             raise InputError(f"cell is {self.cell!r} with memory 'none', expected 'lstm'")
-        for name in ("push_bias", "pop_bias"):
-            object.__setattr__(self, name, self._bias(name, getattr(self, name)))
+        for name, usual in STARTING_BIASES.items():
+            given = getattr(self, name)
+            has_it = self.memory == NO_MEMORY or name in MEMORIES[self.memory].bias_names
+            if given == "auto":
+                given = usual if has_it else None
+            object.__setattr__(self, name, self._bias(name, given))
+        self._check_biases()
 
     def _bias(self, name: str, given: Any) -> Bias | None:
         numbers = list(given) if isinstance(given, list | tuple) else [given]
@@ -83,12 +102,21 @@ class TransducerConfig:
             raise InputError(f"{name} is {given!r}, expected a finite number, two or none")
         if not isinstance(given, list | tuple):
             return None if given is None else float(given)
-        if self.memory != "deque" or len(numbers) != 2:
-            raise InputError(
-                f"{name} is {given!r} with memory {self.memory!r}, expected one number; "
-                "memory 'deque' can have two, (top, bottom)"
-            )
-        return float(numbers[0]), float(numbers[1])
+        return tuple(float(number) for number in numbers)  # type: ignore[return-value]
+
+    def starting_biases(self) -> dict[str, Any]:
+        """The biases that the memory has, by name."""
+        given = {name: getattr(self, name) for name in STARTING_BIASES}
+        names = MEMORIES[self.memory].bias_names if self.memory != NO_MEMORY else ()
+        return {name: bias for name, bias in given.items() if name in names or bias is not None}
+
+    def _check_biases(self) -> None:
+        if self.memory == NO_MEMORY:
+            return
+        try:
+            MEMORIES[self.memory](1).gate_bias(**self.starting_biases())
+        except ValueError as error:
+            raise InputError(f"{error}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pushpop.errors import InputError
-from pushpop.models.body import State, select_rows
+from pushpop.models.body import BodyState
 from pushpop.tasks import Vocabulary
 
 if TYPE_CHECKING:
@@ -118,12 +118,12 @@ def greedy(model: "Transducer", request: Request) -> list[Hypothesis]:
             break
         if len(going) < len(rows):
             index = torch.tensor(going, device=best.device)
-            rows, best, state = [rows[k] for k in going], best[index], select_rows(state, index)
+            rows, best, state = [rows[k] for k in going], best[index], state.rows(index)
         logits, state = model.step(fed_back(model.vocabulary, best), state)
     return [hypothesis(model.vocabulary, *each) for each in zip(ids, scores, finished, strict=True)]
 
 
-def read_sources(model: "Transducer", sources: list[Sequence[int]]) -> tuple[Tensor, State]:
+def read_sources(model: "Transducer", sources: list[Sequence[int]]) -> tuple[Tensor, BodyState]:
     """Feed SOS source SEP: the logits [B, C] of the first target symbol, and the state."""
     vocabulary, device = model.vocabulary, model.output_table.weight.device
     lengths = torch.tensor([len(source) + 2 for source in sources])

@@ -1,8 +1,9 @@
 """One step of a transducer as an ONNX graph, with everything it carries as tensors in and out.
 
-A memory is what it is in the paper: values [B, N, D] and strengths [B, N], of which every step adds
-one row (two for a deque); N is free, and so is B. A host feeds SOS, the source and SEP, takes the
-likeliest symbol of the logits, feeds it back, and so on until EOS (`examples/onnx_decoding.py`).
+A memory is what its equations have: of the paper's, values [B, N, D] and strengths [B, N], to which
+every step adds one row (two for a deque); N is free, and so is B. A host feeds SOS, the source and
+SEP, takes the likeliest symbol of the logits, feeds it back, and so on until EOS
+(`examples/onnx_decoding.py`).
 
 A model that reads the whole source first (an encoder) has a second graph for that. Its vectors are
 fed to the step in place of symbols. Attention looks at `keys` [S, B, K]: what the second graph
@@ -21,15 +22,12 @@ from torch import Tensor, nn
 from pushpop.errors import InputError
 from pushpop.files import write_file
 from pushpop.layers import MemoryRNN
-from pushpop.memory import reference
-from pushpop.models.body import LSTMBody, MemoryBody
+from pushpop.models.body import LSTMBody, LSTMState, MemoryBody
 from pushpop.models.export_source import source_graph
 from pushpop.models.transducer import Transducer
 
-BY_HEAD = ("h", "c", "read", "values", "strengths")
 
-
-class Step(nn.Module):
+class TransducerStep(nn.Module):
     """A transducer's step in plain operations: (symbol, [vector], [keys], state) -> (logits, [key],
     state)."""
 
@@ -41,9 +39,12 @@ class Step(nn.Module):
         body = model.body
         self.heads: list[MemoryRNN] = []
         if isinstance(body, MemoryBody):
-            self.heads = [head for layer in body.layers for head in layer]  # type: ignore[attr-defined]
+            self.heads = body.all_heads()
         elif isinstance(body, MemoryRNN):
             self.heads = [body]
+        for head in self.heads:
+            if not head.memory.export_state():
+                raise InputError(f"memory {head.memory.kind!r} cannot be exported")
 
     def state_names(self) -> list[str]:
         """The tensors that are carried on, in order."""
@@ -51,9 +52,20 @@ class Step(nn.Module):
             return ["h", "c"]
         names = []
         for number, head in enumerate(self.heads):
-            mine = [name for name in BY_HEAD if head.has_c or name != "c"]
-            names += [f"{name}{number}" if len(self.heads) > 1 else name for name in mine]
+            mine = ["h", *(["c"] if head.has_c else []), "read", *head.memory.export_state()]
+            names += [self._name(name, number) for name in mine]
         return names
+
+    def memory_axes(self) -> dict[str, str]:
+        """The tensors of memories, and the name of the axis along which each grows."""
+        return {
+            self._name(name, number): f"N{number}"
+            for number, head in enumerate(self.heads)
+            for name in head.memory.export_state()
+        }
+
+    def _name(self, name: str, number: int) -> str:
+        return f"{name}{number}" if len(self.heads) > 1 else name
 
     def start(self, batch: int) -> list[Tensor]:
         """The state before the first step: a memory without cells."""
@@ -62,9 +74,9 @@ class Step(nn.Module):
             return [s[:, None].repeat(1, batch, 1) for s in (body.lstm.h0, body.lstm.c0)]
         state: list[Tensor] = []
         for head in self.heads:
-            first, width = head.initial_state(batch), head.memory.width
+            first = head.initial_state(batch)
             state += [*(part.clone() for part in first.parts), first.read.flatten(1)]
-            state += [first.read.new_zeros(batch, 0, width), first.read.new_zeros(batch, 0)]
+            state += head.memory.export_tensors(first.memory)
         return state
 
     def forward(self, symbol: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
@@ -89,7 +101,7 @@ class Step(nn.Module):
     def _body(self, x: Tensor, state: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         body = self.model.body
         if isinstance(body, LSTMBody):
-            o, after = body.step(x, (state[0], state[1]))
+            o, after = body.step(x, LSTMState(state[0], state[1]))
             return o, list(after)
         if isinstance(body, MemoryRNN):
             return _head(body, x, state)
@@ -105,15 +117,13 @@ class Step(nn.Module):
 
 
 def _head(head: MemoryRNN, x: Tensor, state: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """One step by the paper's equations; takes its tensors off the front of `state`."""
+    """One step by the memory's equations; takes its tensors off the front of `state`."""
     parts = [state.pop(0) for _ in range(1 + head.has_c)]
-    read, V, s = (state.pop(0) for _ in range(3))
+    read, *before = (state.pop(0) for _ in range(1 + len(head.memory.export_state())))
     controller = head.cell(torch.cat([x, read], dim=-1), tuple(parts) if head.has_c else parts[0])
     h = controller[0] if head.has_c else controller
-    d, u = torch.sigmoid(head.gates(h)).chunk(2, dim=-1)  # [B, ends]
-    v = torch.tanh(head.value(h)).reshape(x.shape[0], head.ends, head.memory.width)
-    V, s, reads = reference.STEPS[head.memory.kind](V, s, v, d, u)
-    carried = [*(controller if head.has_c else [h]), reads.flatten(1), V, s]
+    reads, after = head.memory.export_step(*head.controls(h), before)
+    carried = [*(controller if head.has_c else [h]), reads.flatten(1), *after]
     return torch.tanh(head.output(h)), carried
 
 
@@ -149,7 +159,8 @@ def export_onnx(model: Transducer, path: str | Path) -> list[Path]:
 
 
 def _step_graph(model: Transducer) -> Any:
-    step = Step(model)
+    step = TransducerStep(model)
+    growing = step.memory_axes()
     names, dtype = step.state_names(), model.output_table.weight.dtype
     B, S = 2, 4
     inputs: dict[str, tuple[Tensor, dict[int, str]]] = {
@@ -164,9 +175,9 @@ def _step_graph(model: Transducer) -> Any:
         width = model.source.attention.query.out_features
         inputs["keys"] = torch.zeros(S, B, width, dtype=dtype), {0: "S", 1: "B"}
     for name, tensor in zip(names, step.start(B), strict=True):
-        if name.startswith(("values", "strengths")):  # some cells: 0 would not be taken for free
+        if name in growing:  # some cells: 0 or 1 would not be taken for free
             shape = (B, 3, *tensor.shape[2:])
-            inputs[name] = torch.zeros(shape, dtype=dtype), {0: "B", 1: f"N_{name[-1:]}"}
+            inputs[name] = torch.zeros(shape, dtype=dtype), {0: "B", 1: growing[name]}
         else:
             inputs[name] = tensor.detach(), {1 if tensor.dim() == 3 else 0: "B"}
     keys_out = ["key"] if step.attends and not step.encodes else []
@@ -198,7 +209,7 @@ def _step_graph(model: Transducer) -> Any:
 
 
 def _traced(
-    step: Step,
+    step: TransducerStep,
     inputs: tuple[Tensor, ...],
     names: Sequence[str],
     outputs: Sequence[str],

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pushpop.models.source import Encoder
+from pushpop.models.source import SourceEncoder
 
 OPSET = 17
 
 
-def source_graph(table: Tensor, encoder: Encoder) -> Any:
+def source_graph(table: Tensor, encoder: SourceEncoder) -> Any:
     """The graph; rows of a batch have one length, SOS and SEP included."""
     from onnx import TensorProto, helper, numpy_helper
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from pushpop.models.body import LSTMBody
-from pushpop.models.config import Memory, TransducerConfig
+from pushpop.models.config import TransducerConfig
 from pushpop.models.transducer import Transducer
 from pushpop.tasks import Vocabulary
 
@@ -26,7 +26,7 @@ PAPER: dict[str, tuple[float, float]] = {  # at hidden 256 and 512
     "Queue-LSTM": (6.7e5, 1.9e6),
     "DeQue-LSTM": (1.0e6, 2.5e6),
 }
-MODELS: dict[str, tuple[Memory, int]] = {
+MODELS: dict[str, tuple[str, int]] = {
     "1-layer LSTM": ("none", 1),
     "2-layer LSTM": ("none", 2),
     "4-layer LSTM": ("none", 4),

@@ -7,17 +7,18 @@ a whole sequence at once.
 """
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from pushpop.models.body import Body, BodyState, Lengths, SourceState
+from pushpop.layers import NoiseLevels
+from pushpop.models.body import Body, BodyState, RowLengths, SourceState
 from pushpop.models.config import TransducerConfig
 
 
-class Encoder(nn.Module):
+class SourceEncoder(nn.Module):
     """An LSTM in both directions, half of `hidden` each, and a projection to what the body reads.
 
     The body reads the symbol's embedding plus the projection, so that a body that can do without
@@ -63,21 +64,23 @@ class SourceReader(nn.Module):
     def __init__(self, config: TransducerConfig) -> None:
         super().__init__()
         encodes = config.encoder == "bidirectional"
-        self.encoder = Encoder(config.embedding, config.hidden, config.dropout) if encodes else None
+        sizes = (config.embedding, config.hidden, config.dropout)
+        self.encoder = SourceEncoder(*sizes) if encodes else None
         width = self.encoder.width if self.encoder is not None else config.embedding
         self.attention = Attention(config.embedding, width) if config.attention else None
 
     def run(
-        self, body: Body, x: Tensor, at_sep: Tensor, lengths: Lengths, state: SourceState | None
-    ) -> tuple[Tensor, SourceState]:
+        self, body: Body, x: Tensor, at_sep: Tensor, lengths: RowLengths,
+        state: SourceState | None, noise: NoiseLevels | None = None,
+    ) -> tuple[Tensor, SourceState]:  # fmt: skip
         """x [T, B, E] -> o [T, B, E] and the state.
 
         Without a state, the source begins at the first step and ends where `at_sep` [T, B] says.
         """
         if state is None:
-            o, state = self._read(body, x, at_sep, lengths)
+            o, state = self._read(body, x, at_sep, lengths, noise)
         else:
-            o, after = body(x, cast(Any, state.body), lengths)
+            o, after = body(x, state.body, lengths, noise)
             state = state._replace(body=after)
         return self._attended(o, state), state
 
@@ -88,8 +91,9 @@ class SourceReader(nn.Module):
         return self.attention.weights(o, state.keys, state.present)
 
     def _read(
-        self, body: Body, x: Tensor, at_sep: Tensor, lengths: Lengths
-    ) -> tuple[Tensor, SourceState]:
+        self, body: Body, x: Tensor, at_sep: Tensor, lengths: RowLengths,
+        noise: NoiseLevels | None = None,
+    ) -> tuple[Tensor, SourceState]:  # fmt: skip
         """The body's outputs from the first step on, not yet attended, and the state."""
         if not bool(at_sep.any(dim=0).all()):
             raise ValueError("the model reads the whole source at once; got rows without SEP")
@@ -101,10 +105,10 @@ class SourceReader(nn.Module):
         if self.encoder is not None:
             encoded, keys = self.encoder(x[:S], ends)
             x = torch.cat([torch.where(present[..., None], encoded, x[:S]), x[S:]])
-        o, after = body(x, None, lengths)
+        o, after = body(x, None, lengths, noise)
         if self.encoder is None:
             keys = o[:S]
-        return o, SourceState(cast(BodyState, after), keys, present)
+        return o, SourceState(after, keys, present)
 
     def reading(self, body: Body, x: Tensor) -> Iterator[tuple[Tensor, SourceState]]:
         """o [B, E] and the state at each step of sources x [S, B, E], SOS to SEP, of one length.
@@ -115,20 +119,20 @@ class SourceReader(nn.Module):
         if self.encoder is not None:
             lengths = torch.full(x.shape[1:2], x.shape[0])
             x, keys = self.encoder(x, lengths)
-        after: Any = None
+        after: BodyState | None = None
         for x_t in x:
             o, after = body.step(x_t, after)
             if self.encoder is None:
                 keys = torch.cat([keys, o[None]])
             present = torch.ones(keys.shape[:2], dtype=torch.bool, device=x.device)
-            state = SourceState(cast(BodyState, after), keys, present)
+            state = SourceState(after, keys, present)
             yield self._attended(o[None], state)[0], state
 
     def step(self, body: Body, x: Tensor, state: SourceState | None) -> tuple[Tensor, SourceState]:
         """x [B, E] -> o [B, E] and the state; the source has been read."""
         if state is None:
             raise ValueError("the model reads the whole source at once: call run first")
-        o, after = body.step(x, cast(Any, state.body))
+        o, after = body.step(x, state.body)
         return self._attended(o[None], state)[0], state._replace(body=after)
 
     def _attended(self, o: Tensor, state: SourceState) -> Tensor:

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
 
-from pushpop.models.body import SourceState, State, make_body
+from pushpop.layers import NoiseLevels
+from pushpop.models.body import BodyState, SourceState, make_body
 from pushpop.models.config import TransducerConfig
 from pushpop.models.decoding import Hypothesis, decode, evaluating
 from pushpop.models.pretrained import load_pretrained, save_pretrained
@@ -69,8 +70,8 @@ class Transducer(nn.Module):
         self,
         inputs: Tensor,
         lengths: Tensor | Sequence[int] | None = None,
-        state: State | None = None,
-    ) -> tuple[Tensor, State]:
+        state: BodyState | None = None,
+    ) -> tuple[Tensor, BodyState]:
         """Input ids [T, B] -> logits [T, B, C] over the output ids, and the state after each row.
 
         With `lengths` [B], steps from lengths[b] on are padding of row b: they change nothing, and
@@ -83,37 +84,39 @@ class Transducer(nn.Module):
         self,
         inputs: Tensor,
         lengths: Tensor | Sequence[int] | None = None,
-        state: State | None = None,
-    ) -> tuple[Tensor, State]:
-        """As `forward`, but the output vectors o [T, B, E] in place of logits."""
+        state: BodyState | None = None,
+        noise: NoiseLevels | None = None,
+    ) -> tuple[Tensor, BodyState]:
+        """As `forward`, but the output vectors o [T, B, E] in place of logits; with `noise` on the
+        gates of the memories and their controllers."""
         if inputs.dim() != 2 or inputs.is_floating_point():
             raise ValueError(f"inputs must be ids [T, B]; got {inputs.dtype} {list(inputs.shape)}")
         x = self._dropped(self.input_table(inputs))
-        after: State
+        after: BodyState
         if self.source is None:
-            o, after = self.body(x, cast(Any, state), lengths)
+            o, after = self.body(x, state, lengths, noise)
         else:
             at_sep = inputs == self.vocabulary.SEP
-            read = cast(SourceState | None, state)
-            o, after = self.source.run(self.body, x, at_sep, lengths, read)
+            read = _source_state(state)
+            o, after = self.source.run(self.body, x, at_sep, lengths, read, noise)
         return self._dropped(o), after
 
-    def step(self, inputs: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+    def step(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, BodyState]:
         """Input ids [B] -> logits [B, C] and the state."""
         x = self._dropped(self.input_table(inputs))
-        after: State
+        after: BodyState
         if self.source is None:
-            o, after = self.body.step(x, cast(Any, state))
+            o, after = self.body.step(x, state)
         else:
-            o, after = self.source.step(self.body, x, cast(SourceState | None, state))
+            o, after = self.source.step(self.body, x, _source_state(state))
         return self.logits(self._dropped(o)), after
 
-    def reading(self, inputs: Tensor) -> Iterator[tuple[Tensor, State]]:
+    def reading(self, inputs: Tensor) -> Iterator[tuple[Tensor, BodyState]]:
         """Logits [B, C] and the state at each step of sources [S, B], from SOS to SEP, of one
         length. What comes after them is for `step`; the last logits are of the first target symbol.
         """
         if self.source is None:
-            state: State | None = None
+            state: BodyState | None = None
             for ids in inputs:
                 logits, state = self.step(ids, state)
                 yield logits, state
@@ -132,30 +135,33 @@ class Transducer(nn.Module):
         """Output vectors [..., E] -> logits [..., C]."""
         return o @ self.output_table.weight.T
 
-    def scored_logits(self, batch: Batch) -> Tensor:
+    def scored_logits(self, batch: Batch, noise: NoiseLevels | None = None) -> Tensor:
         """The logits [N, C] where something is scored, in the order of `batch.outputs[mask]`."""
-        o, _ = self.run(batch.inputs, batch.lengths)
+        o, _ = self.run(batch.inputs, batch.lengths, noise=noise)
         return self.logits(o[batch.mask])
 
-    def likelihood(self, batch: Batch) -> Likelihood:
+    def likelihood(self, batch: Batch, noise: NoiseLevels | None = None) -> Likelihood:
         """The negative log likelihood of all target symbols and EOS, summed, and their number.
 
         Sums over parts of a batch add up to the whole's, and so do the numbers.
         """
-        logits = self.scored_logits(batch)
+        logits = self.scored_logits(batch, noise)
         wanted = batch.outputs[batch.mask]
         nll = nn.functional.cross_entropy(logits, wanted, reduction="sum")
         return Likelihood(nll, len(wanted))
 
-    def objective(self, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Likelihood]:
+    def objective(
+        self, batch: Batch, smoothing: float = 0.0, noise: NoiseLevels | None = None
+    ) -> tuple[Tensor, Likelihood]:
         """What training makes small, summed as the likelihood is, and the likelihood.
 
-        With `smoothing`, that share of the wanted probability is spread over all symbols.
+        With `smoothing`, that share of the wanted probability is spread over all symbols; `noise`
+        is on the gates.
         """
         if not smoothing:
-            likelihood = self.likelihood(batch)
+            likelihood = self.likelihood(batch, noise)
             return likelihood.nll, likelihood
-        logits = self.scored_logits(batch)
+        logits = self.scored_logits(batch, noise)
         wanted = batch.outputs[batch.mask]
         smoothed, nll = (
             nn.functional.cross_entropy(logits, wanted, reduction="sum", label_smoothing=share)
@@ -273,6 +279,12 @@ class Transducer(nn.Module):
     def from_pretrained(cls, folder: str | PathLike[str]) -> "Transducer":
         """The model that `save_pretrained` wrote, on the CPU; `InputError` if anything is off."""
         return load_pretrained(cls, folder)
+
+
+def _source_state(state: BodyState | None) -> SourceState | None:
+    if state is not None and not isinstance(state, SourceState):
+        raise TypeError(f"state must be a SourceState or None; got {type(state).__name__}")
+    return state
 
 
 def _table(symbols: int, width: int) -> nn.Embedding:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pushpop.errors import InputError, did_you_mean
 from pushpop.models import OUTPUT_SCALE
-from pushpop.models.config import Bias, CellName, Encoder, Memory, TransducerConfig
+from pushpop.models.config import CellName, EncoderName, StartingBias, TransducerConfig
 from pushpop.tasks import Lengths, get_task, parse_lengths
 from pushpop.tasks.pairs_columns import parse_columns
 from pushpop.tasks.pairs_file import is_pairs_file
@@ -45,23 +45,27 @@ class TrainConfig:
         "values for options that are not given: paper (the defaults), pushpop, pairs (for files)",
         kw_only=True,
     )
-    memory: Memory = option("stack", "stack, queue, deque, or none for a deep LSTM")
+    memory: str = option(
+        "stack", "stack, queue, deque, superposition, tape, or none for a deep LSTM"
+    )
     layers: int = option(1, "layers of the deep LSTM, or of controllers with memories", least=1)
     cell: CellName = option("lstm", "the controller: lstm, gru or rnn")
     embedding: int = option(64, "width of the embeddings", least=1)
     hidden: int = option(256, "width of the controller or of a layer", least=1)
     memory_width: int = option(256, "width of what is pushed", least=1)
-    push_bias: Bias | None = option(
-        None, "where the push gates' biases start: a number, a deque's [top, bottom], none: random"
+    push_bias: StartingBias = option(
+        "auto",
+        "where the push gates' biases start: a number, a deque's [top, bottom], none: random; "
+        "auto: none",
     )
-    pop_bias: Bias | None = option(-1.0, "the same for the pop gates")
+    pop_bias: StartingBias = option("auto", "the same for the pop gates; auto: -1")
     input_scale: float = option(
         1.0, "how loud inputs start: the standard deviation of the input table", above=0
     )
     output_scale: float = option(
         OUTPUT_SCALE, "how loud outputs start: the output table is uniform on +- this", above=0
     )
-    encoder: Encoder = option("none", "bidirectional: an LSTM reads the source first; or none")
+    encoder: EncoderName = option("none", "bidirectional: an LSTM reads the source first; or none")
     attention: bool = option(False, "let outputs look at the source too, beside the memory")
     heads: int = option(1, "memories side by side, each with a controller of its own", least=1)
     dropout: float = option(0.0, "share of inputs and outputs set to 0 in training", least=0)

@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any, get_args
 
 from pushpop.errors import InputError, did_you_mean
-from pushpop.models.config import Bias
+from pushpop.models.config import StartingBias
 
 Number = int | float
 
@@ -30,7 +30,7 @@ def read_value(each: "Field[Any]", given: Any) -> Any:
         return _read_bool(name, given)
     if kind is int or kind is float:
         return _read_number(name, given, kind, each.metadata)
-    if kind == Bias | None:
+    if kind == StartingBias:
         return _read_bias(name, given)
     if not isinstance(given, str):
         if "lengths" in name and isinstance(given, list | tuple) and len(given) == 2:
@@ -83,6 +83,8 @@ def _read_bias(name: str, given: Any) -> Any:
     text = given.strip("[]() ")
     if text in ("none", "null", ""):
         return None
+    if text == "auto":
+        return text
     try:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:

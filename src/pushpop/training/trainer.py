@@ -15,7 +15,8 @@ import torch
 from torch import nn
 
 from pushpop.errors import InputError
-from pushpop.layers import MemoryRNN
+from pushpop.layers import NoiseLevels
+from pushpop.layers.cells import CELLS
 from pushpop.models import OUTPUT_SCALE, Transducer
 from pushpop.models.decoding import evaluating
 from pushpop.tasks import Batch, batch_rng
@@ -63,9 +64,9 @@ class Trainer:
             objective = nll = torch.zeros(())
             symbols = 0
         else:
-            with self._noise():
+            with self._own_randomness():
                 objective, (nll, symbols) = self.model.objective(
-                    batch.to(self.device), config.label_smoothing
+                    batch.to(self.device), config.label_smoothing, self._noise()
                 )
         value, symbols = self.group.add(float(nll.detach()), symbols)
         if not isfinite(value):
@@ -119,26 +120,23 @@ class Trainer:
         restore_optimiser(self.optimiser, parts["optimiser"], self.progress.rate)
         self.batches = self._batches()
 
+    def _noise(self) -> NoiseLevels | None:
+        """The noise on gates, once it is time. A cell without gates has none to put it on."""
+        config, share = self.config, self.progress.noise_share(self.config)
+        on_cell = config.controller_noise if CELLS[config.cell].has_gates else 0.0
+        levels = NoiseLevels(share * config.gate_noise, share * on_cell)
+        return levels if any(levels) else None
+
     @contextmanager
-    def _noise(self) -> Iterator[None]:
-        """Dropout, and noise on the gates once it is time: functions of seed, batch and process."""
-        share = self.progress.noise_share(self.config)
-        amounts = share * self.config.gate_noise, share * self.config.controller_noise
-        if not any(amounts) and not self.config.dropout:
+    def _own_randomness(self) -> Iterator[None]:
+        """Have dropout and noise be functions of seed, batch and process."""
+        if self._noise() is None and not self.config.dropout:
             yield
             return
-        layers = [part for part in self.model.modules() if isinstance(part, MemoryRNN)]
         drawn = batch_rng(self.config.seed, f"noise-{self.group.rank}", self.progress.step)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(drawn.integers(2**63)))
-            for layer in layers:
-                layer.gate_noise = amounts[0]
-                layer.controller_noise = amounts[1] if layer.gated else 0.0
-            try:
-                yield
-            finally:
-                for layer in layers:
-                    layer.gate_noise = layer.controller_noise = 0.0
+            yield
 
     def _batches(self) -> Iterator[Batch]:
         """The batches from the next one on, with the lengths that it is time for."""

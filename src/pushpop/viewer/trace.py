@@ -162,7 +162,8 @@ class _Recorder:
         if self.body is None:
             return (), (), Moment((), (), 0.0, 0.0)
         inner: Any = state.body if isinstance(state, SourceState) else state
-        _, push, pop = self.body.controls(inner.parts[0])
+        _, gates = self.body.controls(inner.parts[0])
+        push, pop = gates.chunk(2, dim=-1)
         d, u = (tuple(float(x) for x in gate.flatten()) for gate in (push, pop))
         if not all(map(isfinite, (*d, *u))):
             raise InputError("the model's gates are not numbers: its weights are damaged")

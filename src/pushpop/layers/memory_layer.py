@@ -1,0 +1,186 @@
+"""One recurrent layer with its memories, in one direction: the part that `MemoryRNN` is made of."""
+
+from math import sqrt
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from pushpop.layers import fused
+from pushpop.layers.cells import Cell, make_cell, probe
+from pushpop.layers.lengths import Ragged
+from pushpop.layers.noise import NO_NOISE, Noise, NoiseLevels, draw_noise
+from pushpop.layers.state import RNNState
+from pushpop.memory import BACKENDS, Bias, Memory, make_memory
+
+StartingBias = Bias | None | Literal["auto"]
+"""Where a gate's bias starts; "auto": where the memory has it start; `None`: as weights do."""
+
+
+class MemoryLayer(nn.Module):
+    """A controller and the memories it works, over sequences [T, B, I]. See `MemoryRNN`."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        memory: str | Memory[Any],
+        memory_width: int | None,
+        cell: str | nn.Module,
+        output_size: int | None,
+        *,
+        num_memories: int = 1,
+        bias: bool = True,
+        push_bias: StartingBias = "auto",
+        pop_bias: StartingBias = "auto",
+        backend: str = "auto",
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if backend not in BACKENDS:
+            raise ValueError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
+        width = hidden_size if memory_width is None and isinstance(memory, str) else memory_width
+        outputs = hidden_size if output_size is None else output_size
+        sizes = {"input_size": input_size, "hidden_size": hidden_size, "output_size": outputs}
+        for name, size in {**sizes, "num_memories": num_memories}.items():
+            if size < 1:
+                raise ValueError(f"{name} must be at least 1; got {size}")
+        self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, outputs
+        self.num_memories, self.backend = num_memories, backend
+        self.memory = make_memory(memory, width, backend)
+        given = {"push_bias": push_bias, "pop_bias": pop_bias}
+        named = {name: start for name, start in given.items() if start != "auto"}
+        self._gate_bias = self.memory.gate_bias(num_memories, **named)
+        seen = input_size + num_memories * self.memory.reads * self.memory.width
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.cell = make_cell(cell, seen, hidden_size, bias, **factory)
+        self.has_c = probe(self.cell, seen)[1]
+        written = num_memories * self.memory.values * self.memory.width
+        self.gates = nn.Linear(hidden_size, num_memories * self.memory.gates, **factory)
+        self.value = nn.Linear(hidden_size, written, bias, **factory)
+        self.output = nn.Linear(hidden_size, outputs, bias, **factory)
+        self.h0 = nn.Parameter(torch.empty(hidden_size, **factory))
+        self.c0 = nn.Parameter(torch.empty(hidden_size, **factory)) if self.has_c else None
+        self._draw()
+
+    def reset_parameters(self) -> None:
+        """Draw everything anew: uniform on +-1/sqrt(hidden_size), and the gates' biases."""
+        reset = getattr(self.cell, "reset_parameters", None)
+        if reset is None:
+            raise RuntimeError(f"{type(self.cell).__name__} has no reset_parameters to call")
+        reset()
+        self._draw()
+
+    def _draw(self) -> None:
+        """Everything but the cell, which has drawn its own."""
+        bound = 1 / sqrt(self.hidden_size)
+        for module in (self.gates, self.value, self.output):
+            for parameter in module.parameters():
+                nn.init.uniform_(parameter, -bound, bound)
+        for start in (self.h0, self.c0):
+            if start is not None:
+                nn.init.uniform_(start, -bound, bound)
+        with torch.no_grad():
+            starts = [start for row in self._gate_bias for start in row]
+            for gate, bias in enumerate(starts):
+                if bias is not None:
+                    self.gates.bias[gate] = bias
+
+    @property
+    def has_gates(self) -> bool:
+        """Whether the controller has gates that can be given noise: an LSTM's or a GRU's."""
+        return isinstance(self.cell, Cell) and self.cell.has_gates
+
+    def initial_state(self, batch: int) -> RNNState:
+        """Where every sequence starts: the learned controller state, a read of 0, no content."""
+        h = self.h0.expand(batch, -1)
+        rows = batch * self.num_memories
+        memory = self.memory.empty(rows, device=h.device, dtype=h.dtype)
+        read = h.new_zeros(batch, *self.read_shape)
+        return RNNState(h if self.c0 is None else (h, self.c0.expand(batch, -1)), read, memory)
+
+    @property
+    def read_shape(self) -> tuple[int, ...]:
+        """The shape of a row's read: D, before it the reads of a memory and the memories, if more
+        than one."""
+        counts = (self.num_memories, self.memory.reads)
+        return (*(n for n in counts if n > 1), self.memory.width)
+
+    def run_layer(
+        self, x: Tensor, state: RNNState | None, ragged: Ragged | None, levels: NoiseLevels | None
+    ) -> tuple[Tensor, RNNState]:
+        """x [T, B, I], zeros at padded steps -> output [T, B, O], zeros there too, and the state
+        after each row's last step."""
+        state = self.initial_state(x.shape[1]) if state is None else state
+        if ragged is not None:
+            x, state = x[:, ragged.order], state.rows(ragged.order)
+        sizes = [x.shape[1]] * x.shape[0] if ragged is None else ragged.sizes
+        run = fused.run if self._use_kernels(x) else _run_step_by_step
+        hidden, state = run(self, x, state, sizes, draw_noise(self, x, levels))
+        if ragged is not None:
+            hidden, state = hidden[:, ragged.back], state.rows(ragged.back)
+        output = torch.tanh(self.output(hidden))
+        if ragged is not None:
+            output = output.masked_fill(ragged.padded[..., None], 0)
+        return output, state
+
+    def _use_kernels(self, x: Tensor) -> bool:
+        if self.backend not in ("auto", "fused"):
+            return False
+        lacking = fused.lacks(self, x)
+        if lacking is not None and self.backend == "fused":
+            raise ValueError(
+                "backend 'fused' runs the cells lstm, gru and rnn and memories with kernels, in "
+                f"float32 or float64 on the CPU; got {lacking}: use backend 'auto' or 'reference'"
+            )
+        return lacking is None and fused.may_run(self)
+
+    def controls(self, h: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """What the controller's output o' [B, H] makes the memories do: values and gates.
+
+        They are as `self.memory.run_step` takes them, [B M, V, D] and [B M, G]; row b M + m is
+        memory m of row b. After a step, o' is `state.parts[0]`.
+        """
+        logits = self.gates(h) if noise is None else self.gates(h) + noise
+        rows = h.shape[0] * self.num_memories
+        shape = (rows, self.memory.values, self.memory.width)
+        gates = self.memory.squash(logits.reshape(rows, self.memory.gates))
+        return torch.tanh(self.value(h)).reshape(shape), gates
+
+    def step_layer(
+        self, x: Tensor, state: RNNState, noise: Noise = NO_NOISE
+    ) -> tuple[Tensor, RNNState]:
+        """One step of the controller and of the memories: o' [B, H] and the state."""
+        extra = () if noise.controller is None else (noise.controller,)
+        seen = torch.cat([x, state.read.flatten(1)], dim=-1)
+        controller = self.cell(seen, state.controller, *extra)
+        h = controller[0] if self.has_c else controller
+        values, gates = self.controls(h, noise.memory)
+        reads, memory = self.memory.call_step(values, gates, state.memory)
+        read = reads.reshape(x.shape[0], *self.read_shape)
+        return h, RNNState(controller, read, memory)
+
+
+def _run_step_by_step(
+    layer: MemoryLayer, x: Tensor, state: RNNState, sizes: list[int], noise: Noise
+) -> tuple[Tensor, RNNState]:
+    """x [T, B, I] -> o' [T, B, H], anything at padded steps, and the state, by autograd.
+
+    Rows are sorted by length: step t has the first sizes[t] of them, and the state of a row that
+    has ended is set aside.
+    """
+    ended: list[RNNState] = []
+    hidden = []
+    for t, (x_t, size) in enumerate(zip(x, sizes, strict=True)):
+        if size == 0:
+            break
+        rows = state.read.shape[0]
+        if size < rows:
+            ended.append(state.rows(slice(size, rows)))
+            state = state.rows(slice(0, size))
+        h, state = layer.step_layer(x_t[:size], state, noise.at(t, size))
+        hidden.append(nn.functional.pad(h, (0, 0, 0, x.shape[1] - size)))
+    padding = x.new_zeros(x.shape[0] - len(hidden), x.shape[1], layer.hidden_size)
+    steps = torch.cat([torch.stack(hidden), padding]) if hidden else padding
+    return steps, RNNState.join([state, *reversed(ended)])

@@ -1,0 +1,277 @@
+"""What a memory is: the one description that layers, models, exports and pictures ask.
+
+A memory takes vectors to write (`values`) and numbers that say what to do with them (`gates`), and
+gives vectors back (`reads`). A subclass of `Memory` says how many of each, holds its content in a
+state, and computes one step; everything else here has a default. No code outside this package asks
+for a memory by its name.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+BACKENDS = ("auto", "fused", "parallel", "reference")
+"""How something is computed: by compiled CPU kernels, by a closed form over whole sequences, by the
+equations in plain torch, or by the first of these that can. Layers use the same words."""
+
+Bias = float | Sequence[float] | Sequence[Sequence[float]]
+"""Where biases start: one number, one a memory or end, or a row of ends for each memory."""
+
+Picture = Literal["none", "intervals", "positions"]
+
+
+class State(Protocol):
+    """What a memory carries from step to step. Calls never change the state that they are given."""
+
+    @property
+    def batch_size(self) -> int:
+        """B, the number of rows."""
+
+    def rows(self, index: Any) -> Self:
+        """Some rows of the batch, in any order: a slice, a list or a tensor."""
+
+    def detach(self) -> Self:
+        """The same state, cut off from the graph that made it."""
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """The same state on another device or in another dtype, as `Tensor.to`."""
+
+    @classmethod
+    def join(cls, states: list[Self]) -> Self:
+        """One state of all their rows, one after the other."""
+
+
+S = TypeVar("S", bound=State)
+
+
+class Memory(nn.Module, Generic[S]):
+    """A memory of vectors `width` wide. It has no parameters: what it does, its inputs say.
+
+    A subclass sets `kind`, `gate_names`, `values` and `reads`, and defines `empty` and `run_step`.
+
+    Args:
+        width: D, the length of the vectors held.
+        backend: one of `BACKENDS` that the memory has; "auto": the fastest that can run the input.
+    """
+
+    kind: ClassVar[str]
+    """The name of the memory, as in `MemoryRNN(memory=...)`."""
+    gate_names: ClassVar[tuple[str, ...]]
+    """The numbers that a step takes, G of them, in their order. Gates of one sort at several ends
+    share their first word and stand side by side, as in "push top", "push bottom"."""
+    values: ClassVar[int] = 1
+    """V, how many vectors a step takes."""
+    reads: ClassVar[int] = 1
+    """R, how many vectors a step gives."""
+    bias_names: ClassVar[tuple[str, ...]] = ()
+    """The names under which `gate_bias` takes where biases start."""
+    kernel: ClassVar[int | None] = None
+    """The number of the memory in the CPU kernels of recurrent layers; `None`: it has none. It is
+    not inherited: a subclass may do something else."""
+    picture: ClassVar[Picture] = "none"
+    """How a trace draws it: as intervals between two pointers, or as what lies at each position
+    (which needs `contents`, and a memory that is linear in its values)."""
+    push_ends: ClassVar[tuple[str, ...]] = ()
+    """Of a memory that is drawn as intervals: the ends where values are pushed, "top", "bottom"."""
+    read_ends: ClassVar[tuple[str, ...]] = ()
+    """Of such a memory: the ends where it is popped and read."""
+
+    def __init__(self, width: int, backend: str = "auto") -> None:
+        super().__init__()
+        if width < 1:
+            raise ValueError(f"width must be at least 1; got {width}")
+        if backend not in BACKENDS:
+            raise ValueError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
+        self.width, self.backend = width, backend
+        self.choose_backend(None)
+
+    @property
+    def gates(self) -> int:
+        """G, how many numbers a step takes."""
+        return len(self.gate_names)
+
+    @property
+    def gate_sorts(self) -> dict[str, int]:
+        """The sorts of gates, in order, and how many there are of each."""
+        sorts: dict[str, int] = {}
+        for name in self.gate_names:
+            sort = name.partition(" ")[0]
+            sorts[sort] = sorts.get(sort, 0) + 1
+        return sorts
+
+    # What a memory must define.
+
+    def empty(self, batch: int, *, device: Any = None, dtype: torch.dtype | None = None) -> S:
+        """The state before the first step."""
+        raise NotImplementedError
+
+    def run_step(self, values: Tensor, gates: Tensor, state: S | None) -> tuple[Tensor, S]:
+        """One step: values [B, V, D] and gates [B, G] -> reads [B, R, D] and the next state."""
+        raise NotImplementedError
+
+    # What a memory may define.
+
+    def forward(self, values: Tensor, gates: Tensor, state: S | None = None) -> tuple[Tensor, S]:
+        """T steps: values [T, B, V, D] and gates [T, B, G] -> reads [T, B, R, D] and the state."""
+        if state is None:
+            state = self.empty(values.shape[1], device=values.device, dtype=values.dtype)
+        reads = []
+        for values_t, gates_t in zip(values, gates, strict=True):
+            read, state = self.run_step(values_t, gates_t, state)
+            reads.append(read)
+        shape = (0, values.shape[1], self.reads, self.width)
+        return torch.stack(reads) if reads else values.new_zeros(shape), state
+
+    def run(self, values: Tensor, gates: Tensor, state: S | None) -> tuple[Tensor, S]:
+        """What `forward` does, as a call of the module: hooks fire."""
+        found: tuple[Tensor, S] = self(values, gates, state)
+        return found
+
+    def call_step(self, values: Tensor, gates: Tensor, state: S | None) -> tuple[Tensor, S]:
+        """What `run_step` does, as a call of the module where somebody hung a hook on it."""
+        if not has_hooks(self):
+            return self.run_step(values, gates, state)
+        reads, state = self.run(values[None], gates[None], state)
+        return reads[0], state
+
+    def squash(self, logits: Tensor) -> Tensor:
+        """Any numbers [..., G] as gates [..., G]. By default each by itself, with a sigmoid."""
+        return torch.sigmoid(logits)
+
+    def idle(self) -> list[float] | None:
+        """Gates [G] with which a step changes nothing; `None`: there are none."""
+        return None
+
+    def gate_bias(self, memories: int = 1, **given: Bias | None) -> list[list[float | None]]:
+        """Where the biases of the gates start, a row of G for each of some memories side by side.
+
+        `None` is a bias that is drawn as the weights are. `given` are the biases that somebody set
+        by name; a memory refuses those that it does not have.
+        """
+        for name in given:
+            gates = ", ".join(self.gate_names)
+            raise ValueError(f"memory {self.kind!r} has no {name}: its gates are {gates}")
+        return [[None] * self.gates for _ in range(memories)]
+
+    def check_state(self, state: S, batch: int, like: Tensor) -> None:
+        """Raise unless this is a state of `batch` rows, in dtype and device as `like`."""
+        if state.batch_size != batch:
+            raise ValueError(f"state has {state.batch_size} rows, the input has a batch of {batch}")
+
+    def contents(self, state: S) -> tuple[Tensor, list[int]]:
+        """For pictures: what lies at each position, [B, N, D], and the numbers of the positions."""
+        raise NotImplementedError(f"memory {self.kind!r} has no picture")
+
+    def export_state(self) -> tuple[str, ...]:
+        """For exported graphs: the names of the state's tensors, each [B, N, ...] with a free N.
+
+        None: the memory cannot be exported.
+        """
+        return ()
+
+    def export_tensors(self, state: S) -> list[Tensor]:
+        """The tensors of a state, in the order of their names."""
+        return [getattr(state, name) for name in self.export_state()]
+
+    def export_step(
+        self, values: Tensor, gates: Tensor, state: list[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """`run_step` in plain operations on the state's tensors, in the order of their names."""
+        raise NotImplementedError(f"memory {self.kind!r} cannot be exported")
+
+    def backends(self, device: torch.device, dtype: torch.dtype) -> tuple[str, ...]:
+        """The backends that can run such tensors, the fastest first."""
+        return ("reference",)
+
+    def all_backends(self) -> tuple[str, ...]:
+        """The backends that the memory has for some device and dtype."""
+        return ("reference",)
+
+    def choose_backend(self, like: Tensor | None) -> str:
+        """The backend for such tensors (`None`: any); asking for one that cannot run raises."""
+        able = self.all_backends() if like is None else self.backends(like.device, like.dtype)
+        if self.backend == "auto":
+            return able[0]
+        if self.backend not in able:
+            got = "" if like is None else f"; got {like.dtype} on {like.device}"
+            raise ValueError(
+                f"backend {self.backend!r} of memory {self.kind!r} {self.limits()}{got}: use "
+                f"{' or '.join(map(repr, ('auto', *able)))}"
+            )
+        return self.backend
+
+    def limits(self) -> str:
+        """The end of a message about a backend that cannot run."""
+        return "does not exist"
+
+    def extra_repr(self) -> str:
+        """The arguments, as `print(module)` shows them."""
+        return f"{self.width}, backend={self.backend!r}"
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether somebody hung a hook on a module, or on all: it must then be called to count."""
+    torch_hooks = nn.modules.module
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or torch_hooks._global_forward_hooks
+        or torch_hooks._global_forward_pre_hooks
+        or torch_hooks._global_backward_hooks
+        or torch_hooks._global_backward_pre_hooks
+    )
+
+
+def under_transform() -> bool:
+    """Whether torch differentiates forwards, or a transform of `torch.func` is at work.
+
+    Compiled kernels know nothing of either: a tangent would be lost without a word.
+    """
+    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+
+
+class TensorState:
+    """A state that is a tensor of cells, [B, N, D], position by position.
+
+    Rows with fewer cells than others are padded with zeros at the end; a subclass may know better.
+    """
+
+    def __init__(self, cells: Tensor) -> None:
+        self.cells = cells
+
+    @property
+    def batch_size(self) -> int:
+        """B, the number of rows."""
+        return self.cells.shape[0]
+
+    def rows(self, index: Any) -> Self:
+        """Some rows of the batch, in any order."""
+        return type(self)(self.cells[index])
+
+    def detach(self) -> Self:
+        """The same cells, cut off from the graph that made them."""
+        return type(self)(self.cells.detach())
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """The same cells on another device or in another dtype, as `Tensor.to`."""
+        return type(self)(self.cells.to(*args, **kwargs))
+
+    @classmethod
+    def join(cls, states: list[Self]) -> Self:
+        """One state of all their rows, one after the other."""
+        n_cells = max(state.cells.shape[1] for state in states)
+        return cls(torch.cat([cls.padded(state.cells, n_cells) for state in states]))
+
+    @staticmethod
+    def padded(cells: Tensor, n_cells: int) -> Tensor:
+        """The same cells with empty ones, [B, n_cells, D]."""
+        return nn.functional.pad(cells, (0, 0, 0, n_cells - cells.shape[1]))
+
+    def __repr__(self) -> str:
+        batch, n_cells, width = self.cells.shape
+        return f"{type(self).__name__}(batch={batch}, cells={n_cells}, width={width})"
