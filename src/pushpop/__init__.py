@@ -1,11 +1,21 @@
 """Differentiable stacks, queues and deques for PyTorch, and the transducers built on them."""
 
 from pushpop.layers import DeepLSTM, MemoryAttention, MemoryRNN, RNNState
-from pushpop.memory import MemoryState, NeuralDeque, NeuralQueue, NeuralStack
+from pushpop.memory import (
+    Memory,
+    MemoryState,
+    NeuralDeque,
+    NeuralQueue,
+    NeuralStack,
+    SuperpositionStack,
+    Tape,
+    register_memory,
+)
 from pushpop.models import Transducer, TransducerConfig
 
 __all__ = [
     "DeepLSTM",
+    "Memory",
     "MemoryAttention",
     "MemoryRNN",
     "MemoryState",
@@ -13,6 +23,9 @@ __all__ = [
     "NeuralQueue",
     "NeuralStack",
     "RNNState",
+    "SuperpositionStack",
+    "Tape",
     "Transducer",
     "TransducerConfig",
+    "register_memory",
 ]

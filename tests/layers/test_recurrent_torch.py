@@ -44,9 +44,7 @@ def test_a_cell_of_ones_own_runs_step_by_step() -> None:
     rnn = MemoryRNN(IN, H, "stack", D, cell=OddCell())
     output, _ = rnn(torch.randn(4, 2, IN))
     output.sum().backward()
-    with pytest.raises(
-        ValueError, match=r"fused' runs the cells lstm, gru and rnn .* got the cell OddCell"
-    ):
+    with pytest.raises(ValueError, match=r"fused' runs the cells lstm, .* got the cell OddCell"):
         MemoryRNN(IN, H, "stack", D, cell=OddCell(), backend="fused")(torch.randn(4, 2, IN))
     with pytest.raises(ValueError, match="could not be called as cell"):
         MemoryRNN(IN, H, "deque", D, cell=OddCell())

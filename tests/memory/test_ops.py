@@ -81,13 +81,16 @@ def test_a_step_compiles_as_one_graph(kind: str) -> None:
 
 
 def test_auto_picks_the_kernels_where_they_can_run() -> None:
-    cpu = torch.device("cpu")
-    assert ops.choose_backend("auto", cpu, torch.float32) == "fused"
-    assert ops.choose_backend("auto", cpu, torch.float64) == "fused"
-    assert ops.choose_backend("auto", cpu, torch.bfloat16) == "parallel"
-    assert ops.choose_backend("auto", torch.device("cuda"), torch.float32) == "parallel"
+    memory = PAPER["queue"](4)
+    for dtype, chosen in (
+        (torch.float32, "fused"),
+        (torch.float64, "fused"),
+        (torch.bfloat16, "parallel"),
+    ):
+        assert memory.choose_backend(torch.zeros(1, dtype=dtype)) == chosen
+    assert memory.backends(torch.device("cuda"), torch.float32)[0] == "parallel"
     with pytest.raises(ValueError, match=r"float32 and float64 on the CPU; got torch.bfloat16"):
-        ops.choose_backend("fused", cpu, torch.bfloat16)
+        PAPER["queue"](4, "fused").choose_backend(torch.zeros(1, dtype=torch.bfloat16))
 
 
 @KINDS

@@ -139,8 +139,10 @@ class MemoryAttention(nn.Module):
         precision; strengths add up over time, so the memory keeps the precision of the parameters.
         """
         dtype, memory = self.value.weight.dtype, self.memory
-        split = (*x.shape[:-1], self.num_heads, -1)
-        logits = [linear(x).to(dtype).reshape(split) for linear in self.gate_projections]
+        logits = [
+            getattr(self, sort)(x).to(dtype).reshape(*x.shape[:-1], self.num_heads, count)
+            for sort, count in memory.gate_sorts.items()
+        ]
         lead = (*x.shape[:-2], x.shape[-2] * self.num_heads)
         gates = memory.squash(torch.cat(logits, dim=-1)).reshape(*lead, memory.gates)
         return self.value(x).to(dtype).reshape(*lead, memory.values, memory.width), gates

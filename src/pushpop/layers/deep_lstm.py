@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,10 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from pushpop.layers import packed_lstm
 from pushpop.layers.lengths import check_lengths
 from pushpop.layers.precision import check_like, outside_autocast
+from pushpop.memory.base import first_order_only, under_transform
 
 LSTMState = tuple[Tensor, Tensor]
+BACKENDS = ("auto", "fused", "reference")
 
 
 class DeepLSTM(nn.Module):
@@ -27,6 +29,10 @@ class DeepLSTM(nn.Module):
         num_layers: L.
         batch_first: input and output are [B, T, ...] not [T, B, ...]; states stay [L, B, H].
         dropout: the probability with which an element of h is dropped on its way to the next layer.
+        backend: "fused" (the kernels of torch, and ours for rows of several lengths on the CPU),
+            "reference" (plain torch, step by step) or "auto": fused, but where torch wants more
+            than kernels can give (forward-mode or `torch.func` derivatives, no storage).
+        device, dtype: of the parameters.
     """
 
     def __init__(
@@ -36,6 +42,9 @@ class DeepLSTM(nn.Module):
         num_layers: int = 1,
         batch_first: bool = False,
         dropout: float = 0.0,
+        backend: str = "auto",
+        device: Any = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         sizes = {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}
@@ -45,7 +54,10 @@ class DeepLSTM(nn.Module):
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be a probability, 0 to 1; got {dropout}")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        self.batch_first, self.dropout = batch_first, dropout
+        if backend not in BACKENDS:
+            raise ValueError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
+        self.batch_first, self.dropout, self.backend = batch_first, dropout, backend
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         for k in range(num_layers):
             width = input_size if k == 0 else input_size + hidden_size
             for name, shape in (
@@ -53,9 +65,9 @@ class DeepLSTM(nn.Module):
                 ("weight_hh", (4 * hidden_size, hidden_size)),
                 ("bias", (4 * hidden_size,)),
             ):
-                self.register_parameter(f"{name}_l{k}", nn.Parameter(torch.empty(shape)))
-        self.h0 = nn.Parameter(torch.empty(num_layers, hidden_size))
-        self.c0 = nn.Parameter(torch.empty(num_layers, hidden_size))
+                self.register_parameter(f"{name}_l{k}", nn.Parameter(torch.empty(shape, **factory)))
+        self.h0 = nn.Parameter(torch.empty(num_layers, hidden_size, **factory))
+        self.c0 = nn.Parameter(torch.empty(num_layers, hidden_size, **factory))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -139,7 +151,10 @@ class DeepLSTM(nn.Module):
         with outside_autocast(x):
             for k in range(self.num_layers):
                 given = x if k == 0 else torch.cat([x, self._drop(below)], dim=-1)
-                below, cell = torch.lstm_cell(given, (h[k], c[k]), *self._weights(k))
+                if self._plain(x):
+                    below, cell, _ = self._run_plain(k, given, [len(given)], h[k], c[k])
+                else:
+                    below, cell = torch.lstm_cell(given, (h[k], c[k]), *self._weights(k))
                 hs.append(below)
                 cs.append(cell)
         after = torch.stack(hs), torch.stack(cs)
@@ -168,6 +183,11 @@ class DeepLSTM(nn.Module):
         self, k: int, x: Tensor, batch_sizes: Tensor | None, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Layer k over x, [T, B, ...] or packed: its h at every step, and the final h and c."""
+        if self._plain(x):
+            rows = x if batch_sizes is not None else x.flatten(0, 1)
+            sizes = [x.shape[1]] * len(x) if batch_sizes is None else batch_sizes.tolist()
+            h, c, hidden = self._run_plain(k, rows, sizes, h, c)
+            return hidden.reshape(*x.shape[:-1], -1), h, c
         weights = self._weights(k)
         if batch_sizes is not None and packed_lstm.can_run(x):
             return packed_lstm.run(x, batch_sizes.tolist(), h, c, weights[:3])
@@ -177,7 +197,28 @@ class DeepLSTM(nn.Module):
             below, h, c = torch.lstm(x, start, *options, False)
         else:
             below, h, c = torch.lstm(x, batch_sizes, start, *options)
-        return below, h[0], c[0]
+        below, h, c = first_order_only(below, h[0], c[0])
+        return below, h, c
+
+    def _plain(self, x: Tensor) -> bool:
+        """Whether torch wants more than its kernels and ours can give."""
+        return self.backend == "reference" or x.is_meta or under_transform()
+
+    def _run_plain(
+        self, k: int, x: Tensor, sizes: list[int], h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Layer k over packed rows [N, ...], sizes[t] of them at step t, by the equations: the
+        final h and c, and h at every step [N, H]."""
+        weight_ih, weight_hh, bias, _ = self._weights(k)
+        hidden = []
+        for blocks in torch.split(nn.functional.linear(x, weight_ih, bias), sizes):
+            n = len(blocks)
+            i, f, g, o = (blocks + h[:n] @ weight_hh.T).chunk(4, dim=-1)
+            c_n = torch.sigmoid(f) * c[:n] + torch.sigmoid(i) * torch.tanh(g)
+            h_n = torch.sigmoid(o) * torch.tanh(c_n)
+            hidden.append(h_n)
+            h, c = (h_n, c_n) if n == len(h) else (torch.cat([h_n, h[n:]]), torch.cat([c_n, c[n:]]))
+        return h, c, torch.cat(hidden)
 
     def _run_packed(
         self, x: PackedSequence, state: LSTMState | None

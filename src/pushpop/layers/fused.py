@@ -44,6 +44,7 @@ def may_run(layer: "MemoryLayer") -> bool:
     cell, memory = layer.cell, layer.memory
     plain = (
         type(cell) in NAMES
+        and layer.num_memories == 1
         and type(layer.value) is type(layer.gates) is nn.Linear
         and "kernel" in vars(type(memory))
         and memory.backend in ("auto", "fused")

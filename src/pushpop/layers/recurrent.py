@@ -263,11 +263,12 @@ class MemoryRNN(MemoryLayer):
         layers = self.layers
         if state is None:
             return [None] * len(layers)
-        wanted = "an RNNState" if len(layers) == 1 else f"a tuple of {len(layers)} RNNStates"
-        states = [state] if isinstance(state, RNNState) else list(state)
+        several = type(state) in (LayeredState, tuple, list)
+        states: list[Any] = list(state) if several else [state]
         if len(states) != len(layers) or not all(isinstance(each, RNNState) for each in states):
-            given = type(state).__name__
-            raise TypeError(f"state must be {wanted} or None; got {given} of {len(states)}")
+            wanted = "an RNNState" if len(layers) == 1 else f"a tuple of {len(layers)} RNNStates"
+            many = f" of {len(states)}" if len(states) > 1 else ""
+            raise TypeError(f"state must be {wanted} or None; got {type(state).__name__}{many}")
         found: list[RNNState | None] = []
         for layer, each in zip(layers, states, strict=True):
             each = each if batched else each.with_batch()

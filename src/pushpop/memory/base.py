@@ -235,6 +235,26 @@ def under_transform() -> bool:
     return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
 
 
+class _FirstOrderOnly(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(tensor.view_as(tensor) for tensor in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "the kernels of backend 'fused' have no second derivative: use backend='reference'"
+            )
+        return gradients
+
+
+def first_order_only(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The same tensors, made by kernels; asking for a derivative of their gradient raises."""
+    found: tuple[Tensor, ...] = _FirstOrderOnly.apply(*tensors)  # type: ignore[no-untyped-call]
+    return found
+
+
 class TensorState:
     """A state that is a tensor of cells, [B, N, D], position by position.
 

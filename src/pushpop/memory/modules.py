@@ -101,7 +101,7 @@ class NeuralMemory(Memory[MemoryState]):
         if bias is None:
             return [[None] * self.ends for _ in range(memories)]
         one_each = self.ends == 1  # then a list has a number for each memory
-        given = list(bias) if isinstance(bias, Sequence) else [bias]
+        given: list[Any] = list(bias) if isinstance(bias, Sequence) else [bias]
         if one_each or any(isinstance(row, Sequence) for row in given):
             rows = [list(row) if isinstance(row, Sequence) else [row] for row in given]
         else:
