@@ -41,11 +41,16 @@ class Transducer(nn.Module):
     """An input table, a recurrent body and an output table.
 
     At each step the body turns the embedding of the symbol read into a vector o of the same width,
-    and the logits are the products of o with the rows of the output table; there is no bias. The
-    input table starts as N(0, 1), the output table as uniform on +-OUTPUT_SCALE, the body as
-    `MemoryRNN` and `DeepLSTM` do. `vocabulary` says which ids the tables have, `text` how strings
-    become symbols (`None`: they stand between spaces); `metadata` is saved with the model and
-    otherwise left alone.
+    and the logits are the products of o with the rows of the output table; there is no bias.
+
+    Args:
+        config: what the body is.
+        vocabulary: which ids the tables have.
+        metadata: saved with the model and otherwise left alone.
+        text: how strings become symbols; `None`: they stand between spaces.
+        input_scale: the input table starts normal with this standard deviation.
+        output_scale: the output table starts uniform on plus or minus this. The body starts as
+            `MemoryRNN` and `DeepLSTM` do.
     """
 
     def __init__(
@@ -54,6 +59,9 @@ class Transducer(nn.Module):
         vocabulary: Vocabulary,
         metadata: dict[str, Any] | None = None,
         text: TextForm | None = None,
+        *,
+        input_scale: float = 1.0,
+        output_scale: float = OUTPUT_SCALE,
     ) -> None:
         super().__init__()
         self.config, self.vocabulary, self.text = config, vocabulary, text
@@ -63,7 +71,10 @@ class Transducer(nn.Module):
         self.body = make_body(config)
         reads_whole = config.encoder != "none" or config.attention
         self.source = SourceReader(config) if reads_whole else None
+        # Drawn last and scaled afterwards, so that a seed goes on giving the weights it always gave.
         nn.init.uniform_(self.output_table.weight, -OUTPUT_SCALE, OUTPUT_SCALE)
+        _scale(self.input_table.weight, input_scale)
+        _scale(self.output_table.weight, output_scale / OUTPUT_SCALE)
 
     def forward(
         self,
@@ -282,3 +293,9 @@ def _table(symbols: int, width: int) -> nn.Embedding:
     if not weight.is_meta:
         nn.init.normal_(weight)
     return nn.Embedding(symbols, width, _weight=weight)
+
+
+@torch.no_grad()
+def _scale(weight: Tensor, factor: float) -> None:
+    if factor != 1:
+        weight *= factor

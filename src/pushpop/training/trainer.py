@@ -16,7 +16,7 @@ from torch import nn
 
 from pushpop.errors import InputError
 from pushpop.layers import MemoryRNN
-from pushpop.models import OUTPUT_SCALE, Transducer
+from pushpop.models import Transducer
 from pushpop.models.decoding import evaluating
 from pushpop.tasks import Batch, batch_rng
 from pushpop.training.checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
@@ -40,10 +40,14 @@ class Trainer:
         self.device = choose_device(config, group)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            self.model = Transducer(config.model, data.vocabulary, text=data.text).to(self.device)
-        with torch.no_grad():
-            self.model.input_table.weight *= config.input_scale
-            self.model.output_table.weight *= config.output_scale / OUTPUT_SCALE
+            model = Transducer(
+                config.model,
+                data.vocabulary,
+                text=data.text,
+                input_scale=config.input_scale,
+                output_scale=config.output_scale,
+            )
+        self.model = model.to(self.device)
         self.optimiser = make_optimiser(config, self.model)
         self.progress = Progress.start(config, data.epoch)
         self.batches = self._batches()
