@@ -10,15 +10,14 @@ from torch import Tensor, nn
 
 from pushpop.models.body import SourceState, State, make_body
 from pushpop.models.config import TransducerConfig
-from pushpop.models.decoding import Hypothesis, decode, evaluating
+from pushpop.models.decoding import Hypothesis, evaluating
+from pushpop.models.prediction import Source, decode, parse_sources
 from pushpop.models.pretrained import load_pretrained, save_pretrained
 from pushpop.models.scoring import score_pairs
 from pushpop.models.source import SourceReader
 from pushpop.models.spelling import (
     source_symbols,
-    spelt,
     target_symbols,
-    target_text,
     unknown_symbols,
     warn_unknown,
 )
@@ -71,7 +70,7 @@ class Transducer(nn.Module):
         self.body = make_body(config)
         reads_whole = config.encoder != "none" or config.attention
         self.source = SourceReader(config) if reads_whole else None
-        # Drawn last and scaled afterwards, so that a seed goes on giving the weights it always gave.
+        # Drawn last and scaled afterwards, so that a seed keeps giving the same weights.
         nn.init.uniform_(self.output_table.weight, -OUTPUT_SCALE, OUTPUT_SCALE)
         _scale(self.input_table.weight, input_scale)
         _scale(self.output_table.weight, output_scale / OUTPUT_SCALE)
@@ -187,7 +186,7 @@ class Transducer(nn.Module):
 
     def decode(
         self,
-        sources: Sequence[str | Sequence[int]],
+        sources: Sequence[Source],
         *,
         beam: int = 1,
         nbest: int = 1,
@@ -195,7 +194,7 @@ class Transducer(nn.Module):
         normalise: bool = False,
         batch_size: int = 64,
     ) -> list[list[Hypothesis]]:
-        """The best targets of each source, best first: see `decoding.decode`."""
+        """The best targets of each source, best first: see `prediction.decode`."""
         return decode(
             self,
             sources,
@@ -233,13 +232,10 @@ class Transducer(nn.Module):
         `nbest`, `beam` is at least that.
         """
         beam = max(beam, nbest or 1)
-        found = self.decode(sources, beam=beam, nbest=nbest or 1, max_length=max_length)
-        read = [source_symbols(self, source) for source in sources]
-        warn_unknown(unknown_symbols(self, read), stacklevel=2)
-        texts = [
-            [target_text(self, spelt(self, source, one)) for one in hypotheses]
-            for source, hypotheses in zip(read, found, strict=True)
-        ]
+        parsed = parse_sources(self, sources)
+        found = self.decode(parsed, beam=beam, nbest=nbest or 1, max_length=max_length)
+        warn_unknown(unknown_symbols(self, [source.symbols for source in parsed]), stacklevel=2)
+        texts = [[one.text for one in hypotheses] for hypotheses in found]
         return texts if nbest is not None else [best for best, *_ in texts]
 
     @classmethod
