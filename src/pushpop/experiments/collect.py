@@ -6,7 +6,7 @@ from pathlib import Path
 from pushpop.errors import InputError
 from pushpop.experiments.presets import identity
 from pushpop.experiments.records import LENGTHS, RunRecord, read_results
-from pushpop.files import write_file
+from pushpop.files import write_file, writing
 from pushpop.training import RunDirectory
 from pushpop.training.run import CONFIG, ENVIRONMENT, METRICS, REPORT
 
@@ -23,7 +23,7 @@ def collect(source: Path, target: Path) -> list[Path]:
             run.config
         ):
             raise InputError(f"{copy}: holds another run than {origin}: give another folder")
-        try:
+        with writing(copy):
             copy.mkdir(parents=True, exist_ok=True)
             for name in (ENVIRONMENT, CONFIG, LENGTHS):
                 if (origin / name).exists():
@@ -33,8 +33,6 @@ def collect(source: Path, target: Path) -> list[Path]:
                 write_file(copy / REPORT, (origin / REPORT).read_bytes())
             else:
                 (copy / REPORT).unlink(missing_ok=True)
-        except OSError as error:
-            raise InputError(f"{copy}: cannot be written: {error.strerror or error}") from None
         copies.append(copy)
     return copies
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pushpop.errors import InputError
 from pushpop.experiments.records import LENGTHS, read_lengths, read_run
-from pushpop.files import write_file
+from pushpop.files import write_file, writing
 from pushpop.tasks import Lengths
 from pushpop.training.run import CONFIG
 
@@ -32,7 +32,5 @@ def save_length(model: str, figures: dict[str, Any]) -> None:
     row |= {name: figures[name] for name in ("sequences", "coarse", "fine", "perplexity")}
     rows[row["length"]] = row
     data = {"step": step, "rows": [rows[length] for length in sorted(rows)]}
-    try:
+    with writing(path):
         write_file(path, f"{json.dumps(data, indent=1)}\n".encode())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None

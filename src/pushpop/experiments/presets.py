@@ -18,6 +18,7 @@ from typing import Any
 
 from pushpop.errors import InputError, did_you_mean
 from pushpop.experiments.paper import model_of, model_options
+from pushpop.files import reading
 from pushpop.training import TrainConfig
 from pushpop.training.config import CHANGEABLE
 
@@ -65,12 +66,8 @@ def load_preset(preset: str, override: Mapping[str, Any] | None = None) -> Prese
             raise InputError(
                 f"no preset {preset!r}{hint}; expected {', '.join(names)}, or a YAML file"
             )
-        try:
+        with reading(path):
             text, where = path.read_text("utf-8"), preset
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: not UTF-8: {error}") from None
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -1,12 +1,14 @@
 """What a run directory says about its run, finished or going on, without its model."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pushpop.errors import InputError
 from pushpop.experiments.paper import model_of
+from pushpop.files import reading
 from pushpop.training import RunDirectory, TrainConfig
 from pushpop.training.run import CONFIG, METRICS
 
@@ -99,12 +101,9 @@ def find_runs(folder: Path) -> list[Path]:
     """The run directories in a folder (or the folder itself), by name."""
     if (folder / CONFIG).exists():
         return [folder]
-    try:
+    with reading(folder), suppress(FileNotFoundError):
         return sorted(path for path in folder.iterdir() if (path / CONFIG).exists())
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read: {error.strerror or error}") from None
+    return []
 
 
 def read_results(folder: Path) -> list[RunRecord]:
@@ -122,13 +121,11 @@ def read_results(folder: Path) -> list[RunRecord]:
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The lines of a run's log."""
-    try:
-        lines = path.read_text("utf-8").splitlines(keepends=True)
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{path}: cannot be read: {reason}") from None
+    with reading(path):
+        try:
+            lines = path.read_text("utf-8").splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
     if lines and not lines[-1].endswith("\n"):
         lines.pop()
     records = []

@@ -11,6 +11,7 @@ from typing import IO, Literal
 from pushpop.errors import InputError
 from pushpop.experiments.jobs import LOGS, PATIENCE, Job, Outcome
 from pushpop.experiments.workers import Workers
+from pushpop.files import writing
 from pushpop.training.checkpoint import steps_in
 from pushpop.training.interrupt import Signals
 
@@ -136,11 +137,9 @@ def sweep_lock(out: Path, view: SweepView) -> Iterator[int]:
 
     Workers inherit the file and with it the lock: those of a killed sweep are waited for.
     """
-    try:
+    with writing(out):
         (out / LOGS).mkdir(parents=True, exist_ok=True)
         lock = open(out / LOCK, "wb")  # noqa: SIM115  closed below
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written: {error.strerror or error}") from None
     with lock:
         _wait_for(lock, out, view)
         yield lock.fileno()

@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from pushpop.errors import InputError
-from pushpop.files import write_file
+from pushpop.files import reading, write_file, writing
 
 FORMAT = "pushpop checkpoint 1"
 NAME = re.compile(r"step-(\d{8,})\.safetensors")
@@ -48,26 +48,20 @@ def file_of(folder: Path, step: int) -> Path:
 
 def steps_in(folder: Path) -> list[int]:
     """The steps of which a folder has checkpoints, the latest first."""
-    try:
-        names = [NAME.fullmatch(name) for name in os.listdir(folder)]
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read: {error.strerror or error}") from None
+    with reading(folder):
+        try:
+            names = [NAME.fullmatch(name) for name in os.listdir(folder)]
+        except FileNotFoundError:
+            return []
     return sorted((int(match[1]) for match in names if match), reverse=True)
 
 
 def save(folder: Path, step: int, checkpoint: Checkpoint, best: int | None = None) -> Path:
     """Write a checkpoint, then remove those that are neither among the two latest nor `best`."""
     path = file_of(folder, step)
-    try:
+    with writing(path, "; earlier checkpoints are as they were"):
         folder.mkdir(parents=True, exist_ok=True)
         write_file(path, pack(checkpoint))
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be written: {error.strerror or error}; earlier checkpoints are as "
-            "they were"
-        ) from error
     kept = {best, *[k for k in steps_in(folder) if k <= step][:2]}
     for other in steps_in(folder):
         if other < step and other not in kept:
@@ -81,10 +75,8 @@ def save(folder: Path, step: int, checkpoint: Checkpoint, best: int | None = Non
 
 def load(path: Path) -> Checkpoint:
     """Read a checkpoint; `InputError` if it is not whole and unchanged."""
-    try:
+    with reading(path):
         data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     try:
         return unpack(data)
     except InputError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pushpop.errors import InputError, did_you_mean
+from pushpop.files import reading
 from pushpop.models import OUTPUT_SCALE
 from pushpop.models.config import Bias, CellName, Encoder, Memory, TransducerConfig
 from pushpop.options import NOT_GIVEN, option, read_option, read_value
@@ -282,11 +283,10 @@ def read_config_file(path: str | Path) -> dict[str, Any]:
     """The options in a YAML or JSON file."""
     import yaml
 
-    try:
+    with reading(path):
         text = Path(path).read_text("utf-8")
+    try:
         data = yaml.safe_load(text)  # JSON is YAML
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not YAML: {error}") from None
     if data is None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pushpop.errors import InputError
-from pushpop.files import write_file
+from pushpop.files import reading, write_file, writing
 from pushpop.tasks import Vocabulary, get_task
 from pushpop.tasks.pairs_text import TextForm
 from pushpop.training.checkpoint import steps_in
@@ -68,11 +68,9 @@ class RunDirectory:
         if (self.path / CONFIG).exists():
             check_same(self.path, self.config(), config)
             return
-        try:
+        with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             others = sorted(file.name for file in self.path.iterdir() if file.name[0] != ".")
-        except OSError as error:
-            raise self._unwritable("", error) from None
         if others not in ([], [ENVIRONMENT]):
             raise InputError(
                 f"{self.path}: holds {', '.join(others[:3])} but no {CONFIG}: expected a run or "
@@ -135,16 +133,12 @@ class RunDirectory:
     def write(self, name: str, data: Any) -> None:
         """Replace a JSON file, or leave it as it is."""
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1)
-        try:
+        with writing(self.path / name):
             write_file(self.path / name, f"{text}\n".encode())
-        except OSError as error:
-            raise self._unwritable(name, error) from None
 
     def __enter__(self) -> "RunDirectory":
-        try:
+        with writing(self.path):
             self._lock = open(self.path / ".lock", "wb")
-        except OSError as error:
-            raise self._unwritable("", error) from None
         with suppress(ImportError):
             import fcntl
 
@@ -164,42 +158,33 @@ class RunDirectory:
     def open_log(self, size: int) -> None:
         """Cut the log off after so many bytes and go on from there."""
         path = self.path / METRICS
-        try:
+        with writing(path):
             found = path.stat().st_size if path.exists() else 0
             if found < size:
                 raise InputError(f"{path}: {found} bytes, the checkpoint has written {size}")
             self._log = open(path, "ab")  # noqa: SIM115  closed by __exit__
             self._log.truncate(size)
-        except OSError as error:
-            raise self._unwritable(METRICS, error) from None
 
     def log(self, record: dict[str, Any]) -> int:
         """Append a line; returns how long the log is now."""
         assert self._log is not None
-        try:
+        with writing(self.path / METRICS):
             self._log.write(f"{json.dumps(record, allow_nan=False)}\n".encode())
             self._log.flush()
-        except OSError as error:
-            raise self._unwritable(METRICS, error) from None
         return os.fstat(self._log.fileno()).st_size
 
     def sync_log(self) -> None:
         """Have the log on the disk before a checkpoint that counts on it."""
         if self._log is not None:
-            try:
+            with writing(self.path / METRICS):
                 os.fsync(self._log.fileno())
-            except OSError as error:
-                raise self._unwritable(METRICS, error) from None
-
-    def _unwritable(self, name: str, error: OSError) -> InputError:
-        return InputError(f"{self.path / name}: cannot be written: {error.strerror or error}")
 
     def _read(self, name: str) -> dict[str, Any]:
         path = self.path / name
+        with reading(path):
+            text = path.read_bytes()
         try:
-            data = json.loads(path.read_text("utf-8"))
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+            data = json.loads(text)
         except ValueError as error:
             raise InputError(f"{path}: not JSON: {error}") from None
         if not isinstance(data, dict):
