@@ -1,17 +1,15 @@
 """The `pushpop` command: reads the command line, runs a command, reports mistakes."""
 
-import logging
 import re
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from inspect import getdoc, signature
 from typing import Any, NoReturn
 
 from pushpop.commands import COMMANDS, OPTIONAL, SHORT
 from pushpop.commands.train import add_options
-from pushpop.errors import InputError, did_you_mean
+from pushpop.errors import InputError, did_you_mean, log_to
 from pushpop.options import read_value
 
 
@@ -92,19 +90,6 @@ def join_negatives(args: list[str]) -> list[str]:
     return joined
 
 
-@contextmanager
-def log_to_stderr() -> Iterator[None]:
-    """Print the warnings of the library, a line each."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("pushpop: %(message)s"))
-    logger = logging.getLogger("pushpop")
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-
-
 def main(args: list[str] | None = None) -> None:
     """Run a command; a mistake in its input is one line on stderr and exit code 2."""
     args = join_negatives(sys.argv[1:] if args is None else args)
@@ -113,7 +98,7 @@ def main(args: list[str] | None = None) -> None:
     try:
         name = main_parser().parse_args(args[:1]).command
         given = vars(command_parser(name).parse_args(args[1:]))
-        with log_to_stderr():
+        with log_to(sys.stderr, "pushpop: "):
             COMMANDS[name](**read_arguments(COMMANDS[name], given))
         sys.stdout.flush()
     except InputError as error:

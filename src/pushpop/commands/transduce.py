@@ -30,17 +30,17 @@ def transduce(
     """
     from pushpop.models.shipped import find_model
     from pushpop.models.spelling import describe_unknown, unknown_symbols
-    from pushpop.training.threads import threads as computing_threads
+    from pushpop.training.parallel import torch_threads
     from pushpop.training.trained import load_trained
 
     bounds = {"nbest": (nbest, 0), "beam": (beam, 1), "max_length": (max_length, 0)}
     for name, (given, least) in {**bounds, "threads": (threads, 1)}.items():
         if given < least:
             raise InputError(f"{name} is {given}, expected {least} or more")
-    found = load_trained(find_model(model), None, _warn).model
+    found = load_trained(find_model(model)).model
     unknown: Counter[str] = Counter()
     try:
-        with computing_threads(threads):
+        with torch_threads(threads):
             for lines in _chunks(sys.stdin.buffer):
                 sources = [_parse(found, line, number) for number, line in lines if line]
                 unknown += unknown_symbols(found, [source.symbols for source in sources])
@@ -56,7 +56,7 @@ def transduce(
                 sys.stdout.flush()
     finally:
         if unknown:
-            _warn(describe_unknown(unknown))
+            print("pushpop:", describe_unknown(unknown), file=sys.stderr)
 
 
 def _answer(line: str, found: "list[Hypothesis]", nbest: int) -> str:
@@ -99,7 +99,3 @@ def _chunks(stream: BinaryIO) -> Iterator[list[tuple[int, str]]]:
             chunk = []
     if chunk:
         yield chunk
-
-
-def _warn(text: str) -> None:
-    print("pushpop:", text, file=sys.stderr)

@@ -1,7 +1,7 @@
 """A run as a piece of work: something a worker on any machine with the same folder can do."""
 
+import logging
 import time
-import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,8 @@ from pushpop.experiments.records import find_runs
 from pushpop.training import Diverged, RunDirectory, TrainConfig, train
 from pushpop.training.run import CONFIG, Occupied, is_the_end
 from pushpop.training.view import Plain
+
+logger = logging.getLogger(__name__)
 
 LOGS = "logs"
 PATIENCE = 60.0
@@ -95,9 +97,9 @@ def perform(job: Job) -> Outcome:
     except (KeyboardInterrupt, SystemExit):
         return Outcome(job.name, "stopped")
     except (InputError, Diverged) as error:
-        print(error, flush=True)
+        logger.error("%s", error)
         return Outcome(job.name, "failed", " ".join(str(error).split()))
     except Exception as error:
-        traceback.print_exc()
+        logger.exception("%s", job.name)
         return Outcome(job.name, "failed", " ".join(f"{type(error).__name__}: {error}".split()))
     return Outcome(job.name, "done")

@@ -1,4 +1,5 @@
-"""What a run directory says about its run, finished or going on, without its model."""
+"""What a run directory says about its run, finished or going on, without its model; and accuracies
+at single lengths, kept with the run that they were measured on."""
 
 import json
 from contextlib import suppress
@@ -8,7 +9,8 @@ from typing import Any
 
 from pushpop.errors import InputError
 from pushpop.experiments.paper import model_of
-from pushpop.files import reading
+from pushpop.files import reading, write_file, writing
+from pushpop.tasks import Lengths
 from pushpop.training import RunDirectory, TrainConfig
 from pushpop.training.run import CONFIG, METRICS
 
@@ -158,3 +160,28 @@ def read_lengths(path: Path) -> dict[str, Any]:
             f"{path}: expected a step and rows of length, coarse and fine: {error!r}"
         ) from None
     return dict(data)
+
+
+def check_saveable(model: str, ranges: list[Lengths], other: str) -> None:
+    """Refuse to keep figures that are not those of a finished run's own model and task."""
+    if not (Path(model) / CONFIG).exists() or read_run(Path(model)).report is None:
+        raise InputError(f"{model}: not a finished run: --save keeps figures in finished runs")
+    if other:
+        raise InputError(f"--save keeps figures of the run's own model and task: leave out {other}")
+    for low, high in ranges:
+        if low != high:
+            raise InputError(f"--save keeps figures of lengths one by one, not of {low}-{high}")
+
+
+def save_length(model: str, figures: dict[str, Any]) -> None:
+    """Add what `evaluate` has found at a length, or renew it; other models' figures are dropped."""
+    path = Path(model) / LENGTHS
+    step = read_run(Path(model)).kept_step
+    before = read_lengths(path)
+    rows = {row["length"]: row for row in before.get("rows", []) if before["step"] == step}
+    row = {"length": figures["lengths"][0]}
+    row |= {name: figures[name] for name in ("sequences", "coarse", "fine", "perplexity")}
+    rows[row["length"]] = row
+    data = {"step": step, "rows": [rows[length] for length in sorted(rows)]}
+    with writing(path):
+        write_file(path, f"{json.dumps(data, indent=1)}\n".encode())

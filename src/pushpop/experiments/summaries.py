@@ -11,6 +11,7 @@ from pushpop.experiments.paper import MODELS, TASKS
 from pushpop.experiments.presets import identity
 from pushpop.experiments.records import RunRecord
 from pushpop.experiments.selection import Choice, departures
+from pushpop.experiments.sizes import size_rows
 
 SHOWN = {
     "task",
@@ -44,17 +45,10 @@ class Summary:
 
 def size_table() -> Summary:
     """The paper's model sizes beside ours."""
-    from pushpop.models.sizes import HIDDEN, PAPER, count_parameters, paper_config
-    from pushpop.tasks import get_task
-
-    vocabulary = get_task("copy").vocabulary
-    lines = []
-    for which, hidden in enumerate(HIDDEN):
-        for model, figures in PAPER.items():
-            core = count_parameters(paper_config(model, hidden), vocabulary).core
-            paper = f"{figures[which]:.1e}".replace("e+0", "e")
-            off = f"{core / figures[which] - 1:+.1%}"
-            lines.append((model, str(hidden), paper, f"{core:,}", off))
+    lines = [
+        (row.model, str(row.hidden), row.paper, f"{row.size.core:,}", row.off)
+        for row in size_rows()
+    ]
     return Summary(
         "sizes",
         "Model sizes",

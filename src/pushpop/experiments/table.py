@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from rich import box
+from rich.table import Table
+
 from pushpop.experiments.paper import MODELS, TASKS, paper_results
 from pushpop.experiments.records import SOLVED
 from pushpop.experiments.selection import Choice
@@ -178,6 +181,26 @@ def to_latex(rows: list[Row]) -> str:
             lines.append(_latex_line(cells(row)))
             task = row.task
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+
+def to_terminal(rows: list[Row]) -> list[Table]:
+    """A table a recipe, in colour."""
+    tables = []
+    for heading, group in by_recipe(rows):
+        table = Table(title=heading.replace("`", ""), caption=caption(group), box=box.SIMPLE_HEAD)
+        for header in HEADERS:
+            left = header in ("task", "model")
+            table.add_column(header, justify="left" if left else "right", no_wrap=True)
+        task = group[0].task
+        for row in group:
+            if row.task != task:
+                table.add_section()
+            task = row.task
+            solved = row.test_coarse is not None and row.test_coarse >= SOLVED
+            style = "green" if solved else "dim" if row.status != "finished" else None
+            table.add_row(*cells(row), style=style)
+        tables.append(table)
+    return tables
 
 
 def _latex_line(parts: tuple[str, ...]) -> str:

@@ -42,7 +42,7 @@ class Batch:
 
 def make_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
     """Join the pairs' sides and pad them to the longest."""
-    from pushpop.tasks.joining import join
+    from pushpop.tasks.kernels import join
 
     if not len(pairs):
         raise InputError("no pairs to make a batch of")

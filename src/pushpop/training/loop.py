@@ -9,10 +9,9 @@ from pushpop.training.checkpoint import unpack
 from pushpop.training.config import TrainConfig
 from pushpop.training.data import make_data
 from pushpop.training.interrupt import Signals, StopRequested
-from pushpop.training.parallel import Group, dismissing, joined
+from pushpop.training.parallel import Group, dismissing, joined, torch_threads
 from pushpop.training.run import RunDirectory
 from pushpop.training.session import Session
-from pushpop.training.threads import threads
 from pushpop.training.trainer import Trainer
 from pushpop.training.view import View
 
@@ -34,7 +33,7 @@ def train(
         InputError: the directory holds something else, or cannot be written.
         Diverged: NaN or infinity in the loss or a gradient.
     """
-    with joined() as group, Signals() as signals, threads(config.threads):
+    with joined() as group, Signals() as signals, torch_threads(config.threads):
         if group.rank > 0:
             return follow(group, signals)
         return lead(config, RunDirectory(directory), view or View(), signals, group)

@@ -1,4 +1,5 @@
-"""Several processes that train together under torchrun, each on its share of every batch.
+"""The threads of a process, and several processes that train together under torchrun, each on its
+share of every batch.
 
 The leader, rank 0, runs the whole loop: tests, log, checkpoints, stops. The others follow: before
 every batch all of them agree on what comes next, which is where a signal that any of them received,
@@ -24,6 +25,21 @@ from pushpop.tasks import Batch
 PATIENCE = timedelta(days=30)
 """How long to wait for one another: the leader tests while the others wait. A process that has
 died is noticed at once."""
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """So many threads inside, as many as before afterwards.
+
+    More than one costs dearly where others use the machine too: threads that wait for each other at
+    every small product keep all cores busy.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Group:

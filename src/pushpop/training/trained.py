@@ -1,5 +1,6 @@
 """What a training run or `save_pretrained` left behind, as a model."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
@@ -14,6 +15,8 @@ from pushpop.tasks.pairs_text import TextForm
 from pushpop.training.checkpoint import Checkpoint, file_of, load, load_latest, steps_in
 from pushpop.training.config import TrainConfig
 from pushpop.training.run import CONFIG, RunDirectory
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +36,8 @@ class Trained:
 
 def load_trained(
     path: str | PathLike[str],
-    task: str | None,
-    warn: Callable[[str], None],
+    task: str | None = None,
+    warn: Callable[[str], None] = logger.warning,
     checkpoint: str = "",
 ) -> Trained:
     """The final model of a run, the latest checkpoint of an unfinished one, or a saved model.
