@@ -15,7 +15,7 @@ from pushpop.tasks import draw_batch, get_task
 from pushpop.training import Diverged, RunDirectory, TrainConfig, train
 from pushpop.training import data as data_module
 from pushpop.training import trainer as trainer_module
-from pushpop.training.checkpoint import file_of, steps_in
+from pushpop.training.checkpoint import checkpoint_path, saved_steps
 from pushpop.training.data import make_data
 from pushpop.training.parallel import Group
 from pushpop.training.schedule import Progress
@@ -47,7 +47,7 @@ def test_a_run_leaves_its_files(tmp_path: Path) -> None:
     assert run.environment()["threads"] == 1
     assert run.environment()["torch"] == torch.__version__
     assert (report["stopped_by"], report["step"]) == ("steps", 24)
-    steps = steps_in(run.checkpoints)
+    steps = saved_steps(run.checkpoints)
     assert steps[:2] == [24, 20]
     assert set(steps) == {24, 20, report["best_step"]}
 
@@ -304,7 +304,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(
 def test_a_gradient_that_is_not_finite_is_named(
     bad: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = trainer_module.not_finite
+    original = trainer_module.non_finite_gradient
 
     def spoil(model: Transducer) -> str | None:
         gradient = model.get_parameter("body.h0").grad
@@ -312,17 +312,17 @@ def test_a_gradient_that_is_not_finite_is_named(
         gradient[..., 1] = bad
         return original(model)
 
-    monkeypatch.setattr(trainer_module, "not_finite", spoil)
+    monkeypatch.setattr(trainer_module, "non_finite_gradient", spoil)
     with pytest.raises(Diverged, match=r"batch 1: the gradient of body.h0 is not finite.*no check"):
         train(tiny(), tmp_path)
-    assert steps_in(tmp_path / "checkpoints") == []
+    assert saved_steps(tmp_path / "checkpoints") == []
 
 
 def test_large_gradients_are_not_taken_for_infinite_ones() -> None:
     layer = torch.nn.Linear(4, 1)
     for parameter in layer.parameters():
         parameter.grad = torch.full_like(parameter, 3e38)
-    assert trainer_module.not_finite(layer) is None
+    assert trainer_module.non_finite_gradient(layer) is None
 
 
 def test_a_broken_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ def test_a_broken_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path)
     train(tiny(), tmp_path / "straight")
     train(tiny(), tmp_path / "run")
     (tmp_path / "run" / "report.json").unlink()
-    path = file_of(tmp_path / "run" / "checkpoints", 24)
+    path = checkpoint_path(tmp_path / "run" / "checkpoints", 24)
     path.write_bytes(path.read_bytes()[:-1])
     train(tiny(), tmp_path / "run", Told())
     assert "step-00000024.safetensors" in Told.lines[0]

@@ -21,9 +21,9 @@ def train(
     from pushpop.training import Diverged, RunDirectory, TrainConfig, read_config_file
     from pushpop.training import train as run_training
     from pushpop.training.config import CHANGEABLE
-    from pushpop.training.parallel import leads
+    from pushpop.training.parallel import is_leader
     from pushpop.training.run import default_directory
-    from pushpop.training.view import Plain, View
+    from pushpop.training.view import PlainView, View
 
     given = {name: text for name, text in options.items() if text is not None}
     if task is not None:
@@ -47,18 +47,18 @@ def train(
     if print_config:
         print(yaml.safe_dump(settings.to_dict(), sort_keys=False), end="")
         return
-    view: View = Plain()
-    if sys.stdout.isatty() and leads():
+    view: View = PlainView()
+    if sys.stdout.isatty() and is_leader():
         from pushpop.training.live import LiveView
 
         view = LiveView()
     try:
         run_training(settings, directory, view)
     except Diverged as error:
-        if leads():
+        if is_leader():
             print("pushpop:", error, file=sys.stderr)
         raise SystemExit(1) from None
-    if leads():
+    if is_leader():
         print(f"run: {directory}")
 
 

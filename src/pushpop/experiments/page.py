@@ -6,7 +6,7 @@ from importlib.resources import files
 from string import Template
 
 from pushpop.experiments.figures import inline
-from pushpop.experiments.records import SOLVED, RunRecord
+from pushpop.experiments.records import SOLVED_ACCURACY, RunRecord
 from pushpop.experiments.selection import PROTOCOL, RULE, Choice
 from pushpop.experiments.summaries import Summary
 from pushpop.experiments.table import HEADERS, PAPERS, Row, by_recipe, caption, cells
@@ -66,7 +66,9 @@ def html_table(
 
 def _cell(text: str, mark: bool) -> str:
     coarse = text.partition(" / ")[0] if " / " in text else ""
-    solved = mark and coarse.replace(".", "", 1).isdecimal() and SOLVED <= float(coarse) <= 1
+    solved = (
+        mark and coarse.replace(".", "", 1).isdecimal() and SOLVED_ACCURACY <= float(coarse) <= 1
+    )
     return f"<td{_class('solved' if solved else '')}>{escape(text)}</td>"
 
 

@@ -10,12 +10,12 @@ from typing import Any
 from pushpop.errors import InputError
 from pushpop.experiments.paper import model_of
 from pushpop.files import reading, write_file, writing
-from pushpop.tasks import Lengths
+from pushpop.tasks import LengthRange
 from pushpop.training import RunDirectory, TrainConfig
-from pushpop.training.run import CONFIG, METRICS
+from pushpop.training.run import METRICS_FILE, TRAINING_FILE
 
-LENGTHS = "lengths.json"
-SOLVED = 0.99
+LENGTHS_FILE = "lengths.json"
+SOLVED_ACCURACY = 0.99
 """Test coarse accuracy at which a report calls a task solved."""
 
 
@@ -80,8 +80,10 @@ class RunRecord:
 
     @property
     def solved_at(self) -> int | None:
-        """The first test that found test coarse accuracy at `SOLVED` or above."""
-        steps = (record["step"] for record in self.tests if record["test"]["coarse"] >= SOLVED)
+        """The first test that found test coarse accuracy at `SOLVED_ACCURACY` or above."""
+        steps = (
+            record["step"] for record in self.tests if record["test"]["coarse"] >= SOLVED_ACCURACY
+        )
         return next(steps, None)
 
 
@@ -93,18 +95,18 @@ def read_run(path: Path, name: str = "") -> RunRecord:
         path,
         run.config(),
         run.report(),
-        read_metrics(path / METRICS),
-        read_lengths(path / LENGTHS),
+        read_metrics(path / METRICS_FILE),
+        read_lengths(path / LENGTHS_FILE),
         run.environment(),
     )
 
 
 def find_runs(folder: Path) -> list[Path]:
     """The run directories in a folder (or the folder itself), by name."""
-    if (folder / CONFIG).exists():
+    if (folder / TRAINING_FILE).exists():
         return [folder]
     with reading(folder), suppress(FileNotFoundError):
-        return sorted(path for path in folder.iterdir() if (path / CONFIG).exists())
+        return sorted(path for path in folder.iterdir() if (path / TRAINING_FILE).exists())
     return []
 
 
@@ -112,9 +114,9 @@ def read_results(folder: Path) -> list[RunRecord]:
     """Every run in a folder and the folders in it, by name."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder, expected one with run directories in it")
-    paths = sorted(path.parent for path in folder.rglob(CONFIG))
+    paths = sorted(path.parent for path in folder.rglob(TRAINING_FILE))
     if not paths:
-        raise InputError(f"{folder}: no run in it: expected directories with a {CONFIG}")
+        raise InputError(f"{folder}: no run in it: expected directories with a {TRAINING_FILE}")
     return [
         read_run(path, path.relative_to(folder).as_posix() if path != folder else path.name)
         for path in paths
@@ -162,9 +164,9 @@ def read_lengths(path: Path) -> dict[str, Any]:
     return dict(data)
 
 
-def check_saveable(model: str, ranges: list[Lengths], other: str) -> None:
+def check_saveable(model: str, ranges: list[LengthRange], other: str) -> None:
     """Refuse to keep figures that are not those of a finished run's own model and task."""
-    if not (Path(model) / CONFIG).exists() or read_run(Path(model)).report is None:
+    if not (Path(model) / TRAINING_FILE).exists() or read_run(Path(model)).report is None:
         raise InputError(f"{model}: not a finished run: --save keeps figures in finished runs")
     if other:
         raise InputError(f"--save keeps figures of the run's own model and task: leave out {other}")
@@ -175,7 +177,7 @@ def check_saveable(model: str, ranges: list[Lengths], other: str) -> None:
 
 def save_length(model: str, figures: dict[str, Any]) -> None:
     """Add what `evaluate` has found at a length, or renew it; other models' figures are dropped."""
-    path = Path(model) / LENGTHS
+    path = Path(model) / LENGTHS_FILE
     step = read_run(Path(model)).kept_step
     before = read_lengths(path)
     rows = {row["length"]: row for row in before.get("rows", []) if before["step"] == step}

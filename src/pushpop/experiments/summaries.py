@@ -10,7 +10,7 @@ from typing import Any
 from pushpop.experiments.paper import MODELS, TASKS
 from pushpop.experiments.presets import identity
 from pushpop.experiments.records import RunRecord
-from pushpop.experiments.selection import Choice, departures
+from pushpop.experiments.selection import Choice, nonstandard_options
 from pushpop.experiments.sizes import size_rows
 
 SHOWN = {
@@ -98,7 +98,7 @@ def seed_table(runs: list[RunRecord]) -> Summary:
             continue
         one = group[0].config
         solved = [run.solved_at for run in group if run.solved_at is not None]
-        options = (one.recipe, group[0].size, f"{one.learning_rate:g}", departures(one))
+        options = (one.recipe, group[0].size, f"{one.learning_rate:g}", nonstandard_options(one))
         when = f"{min(solved):,} / {median(solved):,.0f} / {max(solved):,}" if solved else ""
         most = f"{max(run.step for run in group):,}"
         lines.append((*_names(group[0]), *options, f"{len(solved)} of {len(group)}", when, most))

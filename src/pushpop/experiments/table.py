@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 
 from pushpop.experiments.paper import MODELS, TASKS, paper_results
-from pushpop.experiments.records import SOLVED
+from pushpop.experiments.records import SOLVED_ACCURACY
 from pushpop.experiments.selection import Choice
 
 PAPERS = ("paper's train", "paper's test")
@@ -119,7 +119,7 @@ def caption(rows: list[Row]) -> str:
     lengths = " or ".join(f"{a} symbols in training and {b} in testing" for a, b in sorted(found))
     return (
         f"Accuracies are coarse / fine. Sources have {lengths}. Solved at: the first test "
-        f"with a test coarse accuracy of {SOLVED} or more, in batches. Size: width of the "
+        f"with a test coarse accuracy of {SOLVED_ACCURACY} or more, in batches. Size: width of the "
         "controller / of the memory."
     )
 
@@ -196,7 +196,7 @@ def to_terminal(rows: list[Row]) -> list[Table]:
             if row.task != task:
                 table.add_section()
             task = row.task
-            solved = row.test_coarse is not None and row.test_coarse >= SOLVED
+            solved = row.test_coarse is not None and row.test_coarse >= SOLVED_ACCURACY
             style = "green" if solved else "dim" if row.status != "finished" else None
             table.add_row(*cells(row), style=style)
         tables.append(table)

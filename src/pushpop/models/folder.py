@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from pushpop.errors import InputError
-from pushpop.files import flush_names, reading, write_flushed, writing
+from pushpop.files import flush_directory, reading, write_flushed, writing
 
 COMPLETE = ".saved"
 STAGING = ".saving-"
@@ -32,7 +32,7 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
         try:
             for name, data in files.items():
                 write_flushed(staging / name, data, "xb")
-            flush_names(staging)
+            flush_directory(staging)
             os.rename(staging, folder / COMPLETE)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
@@ -40,7 +40,7 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
                 with suppress(OSError):
                     folder.rmdir()
             raise
-        flush_names(folder)
+        flush_directory(folder)
         _move_out(folder)
         _tidy(folder)
 
@@ -61,7 +61,7 @@ def _move_out(folder: Path) -> None:
         return
     for file in sorted(complete.iterdir()):
         os.replace(file, folder / file.name)
-    flush_names(folder)
+    flush_directory(folder)
     complete.rmdir()
 
 

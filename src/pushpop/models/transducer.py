@@ -25,8 +25,8 @@ from pushpop.tasks import Batch, Vocabulary
 from pushpop.tasks.pairs_text import TextForm
 
 OUTPUT_SCALE = 2.0
-"""How far from 0 the output table starts. With a quieter one, what the memory is good for at first
-teaches too little, and the controller goes on without it (docs/results.md)."""
+"""The output table's initial values are uniform on plus or minus this. With smaller ones the
+memory's gradient is too small at first, and the controller learns without it (docs/results.md)."""
 
 
 class Likelihood(NamedTuple):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pushpop.tasks.base import Lengths, Pairs, Task, draw_lengths
+from pushpop.tasks.base import LengthRange, Pairs, Task, draw_lengths
 from pushpop.tasks.ragged import FloatArray
 from pushpop.tasks.vocabulary import Vocabulary
 
@@ -23,7 +23,7 @@ class Brackets(Task):
     def __init__(self) -> None:
         self._openings = np.empty((0, 0))
 
-    def sample(self, rng: np.random.Generator, batch_size: int, lengths: Lengths) -> Pairs:
+    def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:
         """Draw the lengths, then one number a symbol: whether it opens, and which kind."""
         from pushpop.tasks.kernels import draw_brackets
 

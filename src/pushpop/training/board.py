@@ -11,7 +11,7 @@ from pushpop.training.schedule import Progress
 from pushpop.training.view import View
 
 
-class Board(View):
+class TensorBoardView(View):
     """Writes what goes into the log as TensorBoard's events too."""
 
     def __init__(self, folder: Path, view: View) -> None:

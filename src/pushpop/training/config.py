@@ -12,7 +12,7 @@ from pushpop.files import reading
 from pushpop.models import OUTPUT_SCALE
 from pushpop.models.config import Bias, CellName, Encoder, Memory, TransducerConfig
 from pushpop.options import NOT_GIVEN, option, read_option, read_value
-from pushpop.tasks import Lengths, get_task, parse_lengths
+from pushpop.tasks import LengthRange, get_task, parse_lengths
 from pushpop.tasks.pairs_columns import parse_columns
 from pushpop.tasks.pairs_file import is_pairs_file
 from pushpop.tasks.pairs_text import Normalise
@@ -96,13 +96,13 @@ class TrainConfig:
     )
     pop_bias: Bias | None = option(-1.0, "the same for the pop gates", read=read_bias)
     input_scale: float = option(
-        1.0, "how loud inputs start: the standard deviation of the input table", above=0
+        1.0, "standard deviation of the input table's initial values", above=0
     )
     output_scale: float = option(
-        OUTPUT_SCALE, "how loud outputs start: the output table is uniform on +- this", above=0
+        OUTPUT_SCALE, "the output table's initial values are uniform on +- this", above=0
     )
     encoder: Encoder = option("none", "bidirectional: an LSTM reads the source first; or none")
-    attention: bool = option(False, "let outputs look at the source too, beside the memory")
+    attention: bool = option(False, "let outputs attend to the source too, beside the memory")
     heads: int = option(1, "memories side by side, each with a controller of its own", least=1)
     dropout: float = option(0.0, "share of inputs and outputs set to 0 in training", least=0)
     valid: str = option("", "a file of pairs to validate on; none: some are held out")
@@ -137,7 +137,7 @@ class TrainConfig:
     plateau: int = option(
         0, "epochs without a gain in validation that halve the learning rate; 0: never", least=0
     )
-    window: int = option(20, "batches whose perplexity the two schedules below look at", least=1)
+    window: int = option(20, "batches whose perplexity the two schedules below go by", least=1)
     curriculum_start: int = option(
         0, "longest source at first, raised by half when learnt; 0: full length at once", least=0
     )
@@ -228,12 +228,12 @@ class TrainConfig:
         return TransducerConfig(**{name: getattr(self, name) for name in names})
 
     @property
-    def training_range(self) -> Lengths:
+    def training_range(self) -> LengthRange:
         """`train_lengths` as numbers."""
         return parse_lengths(self.train_lengths)
 
     @property
-    def testing_range(self) -> Lengths:
+    def testing_range(self) -> LengthRange:
         """`test_lengths` as numbers."""
         return parse_lengths(self.test_lengths)
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pushpop.training.config import TrainConfig
 from pushpop.training.schedule import Progress
-from pushpop.training.view import Speed, View, accuracies, describe, end_of
+from pushpop.training.view import Speed, View, accuracies, describe, describe_end
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -59,7 +59,7 @@ class LiveView(View):
     def end(self, report: dict[str, Any]) -> None:
         """The final accuracies, in place of the panel."""
         self.close()
-        self.console.print(f"[bold]final[/] {end_of(report)}")
+        self.console.print(f"[bold]final[/] {describe_end(report)}")
 
     def close(self) -> None:
         """Leave the panel as it is."""

@@ -12,9 +12,9 @@ from pushpop.errors import InputError
 from pushpop.models import Transducer
 from pushpop.tasks import Vocabulary
 from pushpop.tasks.pairs_text import TextForm
-from pushpop.training.checkpoint import Checkpoint, file_of, load, load_latest, steps_in
+from pushpop.training.checkpoint import Checkpoint, checkpoint_path, load, load_latest, saved_steps
 from pushpop.training.config import TrainConfig
-from pushpop.training.run import CONFIG, RunDirectory
+from pushpop.training.run import TRAINING_FILE, RunDirectory
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +47,11 @@ def load_trained(
     """
     path = Path(path)
     run = RunDirectory(path)
-    is_run = (path / CONFIG).exists()
+    is_run = (path / TRAINING_FILE).exists()
     if checkpoint and not is_run:
-        raise InputError(f"{path}: no {CONFIG}: expected a run, to take checkpoint {checkpoint!r}")
+        raise InputError(
+            f"{path}: no {TRAINING_FILE}: expected a run, to take checkpoint {checkpoint!r}"
+        )
     if is_run and (checkpoint or run.report() is None):
         config = run.config()
         step, found = find_checkpoint(run.checkpoints, checkpoint or "latest", warn)
@@ -66,12 +68,12 @@ def find_checkpoint(
     folder: Path, which: str, warn: Callable[[str], None]
 ) -> tuple[int, Checkpoint]:
     """The checkpoint after so many batches, the latest that is whole, or the best, and its step."""
-    steps = steps_in(folder)
+    steps = saved_steps(folder)
     if which.isdecimal():
         if int(which) not in steps:
             there = ", ".join(map(str, reversed(steps))) or "none"
             raise InputError(f"{folder}: no checkpoint after batch {which}: there are {there}")
-        return int(which), load(file_of(folder, int(which)))
+        return int(which), load(checkpoint_path(folder, int(which)))
     if which not in ("best", "latest"):
         raise InputError(f"checkpoint is {which!r}, expected best, latest or a number of batches")
     latest = load_latest(folder, warn)
@@ -82,7 +84,7 @@ def find_checkpoint(
         return latest
     if best is None:
         raise InputError(f"{folder}: no checkpoint is the best yet: no perplexity was reported")
-    return best, load(file_of(folder, best))
+    return best, load(checkpoint_path(folder, best))
 
 
 def model_of(

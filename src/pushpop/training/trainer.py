@@ -59,7 +59,7 @@ class Trainer:
         """
         config, progress = self.config, self.progress
         lengths = progress.lengths(config)
-        batch = self.group.share_of(next(self.batches))
+        batch = self.group.shard(next(self.batches))
         for group in self.optimiser.param_groups:
             group["lr"] = progress.next_rate(config)
         self.optimiser.zero_grad()
@@ -71,13 +71,13 @@ class Trainer:
                 objective, (nll, symbols) = self.model.objective(
                     batch.to(self.device), config.label_smoothing
                 )
-        value, symbols = self.group.add(float(nll.detach()), symbols)
+        value, symbols = self.group.sum_losses(float(nll.detach()), symbols)
         if not isfinite(value):
             raise Diverged(f"batch {progress.step + 1}: the loss is {value}")
         if batch is not None:
             (objective / symbols).backward()  # type: ignore[no-untyped-call]
-        self.group.add_gradients(self.model)
-        culprit = not_finite(self.model)
+        self.group.sum_gradients(self.model)
+        culprit = non_finite_gradient(self.model)
         if culprit is not None:
             raise Diverged(f"batch {progress.step + 1}: the gradient of {culprit} is not finite")
         if config.clip:
@@ -89,7 +89,7 @@ class Trainer:
         return value / symbols
 
     @torch.no_grad()
-    def perplexity_now(self) -> float:
+    def current_perplexity(self) -> float:
         """Of the weights as they are, on the batches that come next.
 
         RMSProp may spoil a model in one batch; the average of the batches before does not show it.
@@ -169,7 +169,7 @@ def make_optimiser(config: TrainConfig, model: nn.Module) -> torch.optim.Optimiz
     return torch.optim.RMSprop(model.parameters(), lr=rate, alpha=config.rmsprop_alpha, eps=eps)
 
 
-def not_finite(model: nn.Module) -> str | None:
+def non_finite_gradient(model: nn.Module) -> str | None:
     """The first parameter whose gradient has NaN or infinity."""
     gradients = [(name, p.grad) for name, p in model.named_parameters() if p.grad is not None]
     if isfinite(float(torch.stack([g.sum() for _, g in gradients]).sum())):
