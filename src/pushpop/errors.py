@@ -1,10 +1,11 @@
-"""The error a user can act on: the command line prints it without a traceback and exits with 2; and
-where the library's warnings go."""
+"""What a user is told: the error to act on, which the command line prints without a traceback and
+exits with 2 after; that a file cannot be read or written; and what the library logs."""
 
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TextIO
 
 
@@ -19,6 +20,26 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 @contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Turn what the system or a text's encoding refuses into an `InputError` with the path."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:  # a ValueError: no UTF-8, or a NUL in the path
+        raise InputError(f"{path}: cannot be read: {_reason(error)}") from error
+
+
+@contextmanager
+def writing(path: str | Path, note: str = "") -> Iterator[None]:
+    """Turn what the system refuses into an `InputError` with the path; `note` ends the message."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {_reason(error)}{note}") from error
+
+
+@contextmanager
 def log_to(stream: TextIO, prefix: str = "") -> Iterator[None]:
     """Print what the library logs, a line each."""
     handler = logging.StreamHandler(stream)
@@ -29,3 +50,7 @@ def log_to(stream: TextIO, prefix: str = "") -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
+
+
+def _reason(error: Exception) -> object:
+    return getattr(error, "strerror", None) or error

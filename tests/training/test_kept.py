@@ -120,7 +120,7 @@ def test_a_run_without_any_report_keeps_the_last_weights(tmp_path: Path) -> None
 def test_a_broken_best_checkpoint_is_named_and_the_last_weights_are_kept(
     tmp_path: Path, capsys: Captured
 ) -> None:
-    with at_call(session.Session, "kept", 1, killed), pytest.raises(Killed):
+    with at_call(session.Session, "choose_model", 1, killed), pytest.raises(Killed):
         train(tiny(**CONFIG), tmp_path)
     checkpoint_path(tmp_path / "checkpoints", 12).write_bytes(b"nothing")
     main(["train", "--resume", str(tmp_path)])

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, writing
 from pushpop.experiments.presets import identity
 from pushpop.experiments.records import LENGTHS_FILE, RunRecord, read_results
-from pushpop.files import write_file, writing
+from pushpop.files import write_file
 from pushpop.training import RunDirectory
 from pushpop.training.run import ENVIRONMENT_FILE, METRICS_FILE, REPORT_FILE, TRAINING_FILE
 

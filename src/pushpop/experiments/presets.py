@@ -16,9 +16,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pushpop.errors import InputError, did_you_mean
+from pushpop.errors import InputError, did_you_mean, reading
 from pushpop.experiments.paper import model_of, model_options
-from pushpop.files import reading
 from pushpop.training import TrainConfig
 from pushpop.training.config import CHANGEABLE
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, reading, writing
 from pushpop.experiments.paper import model_of
-from pushpop.files import reading, write_file, writing
+from pushpop.files import write_file
 from pushpop.tasks import LengthRange
 from pushpop.training import RunDirectory, TrainConfig
 from pushpop.training.run import METRICS_FILE, TRAINING_FILE

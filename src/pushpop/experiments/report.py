@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, reading, writing
 from pushpop.experiments.figures import accuracy_by_length, convergence
 from pushpop.experiments.page import make_page
 from pushpop.experiments.records import RunRecord, read_results
@@ -25,7 +25,7 @@ from pushpop.experiments.table import (
     to_latex,
     to_markdown,
 )
-from pushpop.files import reading, write_file, writing
+from pushpop.files import write_file
 from pushpop.tasks.pairs_file import is_pairs_file
 
 BEGIN, END = "<!-- table -->", "<!-- /table -->"

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, writing
 from pushpop.experiments.jobs import LOCK_TIMEOUT, LOGS, Job, Outcome
 from pushpop.experiments.workers import Workers
-from pushpop.files import writing
 from pushpop.training.checkpoint import saved_steps
 from pushpop.training.interrupt import Signals
 

@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
-from pushpop.errors import InputError
-from pushpop.files import flush_directory, reading, write_flushed, writing
+from pushpop.errors import InputError, reading, writing
+from pushpop.files import flush_directory, write_flushed
 
 COMPLETE = ".saved"
 STAGING = ".saving-"

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pushpop.errors import InputError
-from pushpop.files import reading
+from pushpop.errors import InputError, reading
 
 LONGEST = 20_000
 """Characters in a line: far beyond any pair that a model could learn."""

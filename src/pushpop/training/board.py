@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pushpop.errors import InputError
-from pushpop.files import writing
+from pushpop.errors import InputError, writing
 from pushpop.training.config import TrainConfig
 from pushpop.training.schedule import Progress
 from pushpop.training.view import View

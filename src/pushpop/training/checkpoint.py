@@ -24,8 +24,8 @@ from safetensors.torch import save as pack_tensors
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pushpop.errors import InputError
-from pushpop.files import reading, write_file, writing
+from pushpop.errors import InputError, reading, writing
+from pushpop.files import write_file
 
 FORMAT = "pushpop checkpoint 1"
 NAME = re.compile(r"step-(\d{8,})\.safetensors")

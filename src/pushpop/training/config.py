@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pushpop.errors import InputError, did_you_mean
-from pushpop.files import reading
+from pushpop.errors import InputError, did_you_mean, reading
 from pushpop.models import OUTPUT_SCALE
 from pushpop.models.config import Bias, CellName, Encoder, Memory, TransducerConfig
 from pushpop.options import NOT_GIVEN, option, read_option, read_value

@@ -19,8 +19,8 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
-from pushpop.errors import InputError
-from pushpop.files import reading, write_file, writing
+from pushpop.errors import InputError, reading, writing
+from pushpop.files import write_file
 from pushpop.tasks import Vocabulary, get_task
 from pushpop.tasks.pairs_text import TextForm
 from pushpop.training.checkpoint import saved_steps
