@@ -5,7 +5,7 @@ import torch
 
 from pushpop import Transducer
 from pushpop.cli import main
-from pushpop.experiments.paper import MODELS, model_options
+from pushpop.experiments.paper import PAPER_MODELS, model_options
 from pushpop.experiments.sizes import HIDDEN, PAPER_SIZES, count_parameters, paper_config
 from pushpop.tasks import get_task
 
@@ -21,7 +21,7 @@ CORES = {
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["256", "512"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", PAPER_MODELS)
 def test_the_core_has_the_size_that_the_paper_prints(model: str, which: int) -> None:
     size = count_parameters(paper_config(model, HIDDEN[which]), get_task("copy").vocabulary)
     layers = model_options(model)["layers"]
@@ -49,7 +49,7 @@ def test_the_command_prints_every_figure_within_80_columns(
     assert max(map(len, printed.splitlines())) <= 80
     assert "…" not in printed
     for model, cores in CORES.items():
-        rows = [line for line in printed.splitlines() if MODELS[model] in line]
+        rows = [line for line in printed.splitlines() if PAPER_MODELS[model] in line]
         assert [f"{core:,}" in row for core, row in zip(cores, rows, strict=True)] == [True, True]
     assert "9.1e5" in printed
 

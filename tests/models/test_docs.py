@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pushpop.experiments.paper import MODELS
+from pushpop.experiments.paper import PAPER_MODELS
 from pushpop.experiments.sizes import HIDDEN, PAPER_SIZES, count_parameters, paper_config
 from tests.models.examples import VOCABULARY
 
@@ -29,5 +29,7 @@ def test_the_size_table_is_right() -> None:
             count_parameters(paper_config(model, hidden), VOCABULARY).core for hidden in HIDDEN
         ]
         papers = [f"{paper:.1e}".replace("e+0", "e") for paper in (small, large)]
-        cells = f"| {MODELS[model]} | {papers[0]} | {cores[0]:,} | {papers[1]} | {cores[1]:,} |"
+        cells = (
+            f"| {PAPER_MODELS[model]} | {papers[0]} | {cores[0]:,} | {papers[1]} | {cores[1]:,} |"
+        )
         assert cells in PAGE

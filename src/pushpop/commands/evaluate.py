@@ -97,7 +97,7 @@ def print_pair_scores(
     as_json: bool,
 ) -> None:
     """Print how right a model is on a file of pairs, and the predictions that are most wrong."""
-    from pushpop.models.scoring import describe, score_pairs
+    from pushpop.models.scoring import describe_prediction, score_pairs
     from pushpop.models.spelling import describe_unknown
     from pushpop.tasks.pairs_file import PairsOptions, read_pairs
     from pushpop.tasks.pairs_text import TextForm
@@ -131,4 +131,4 @@ def print_pair_scores(
     if shown:
         print("\nworst: source, target, prediction")
         for one in shown:
-            print(describe(model, one))
+            print(describe_prediction(model, one))

@@ -9,7 +9,7 @@ from pushpop.experiments.figures import inline
 from pushpop.experiments.records import SOLVED_ACCURACY, RunRecord
 from pushpop.experiments.selection import PROTOCOL, RULE, Choice
 from pushpop.experiments.summaries import Summary
-from pushpop.experiments.table import HEADERS, PAPERS, Row, by_recipe, caption, cells
+from pushpop.experiments.table import HEADERS, PAPER_COLUMNS, Row, by_recipe, caption, cells
 
 TITLE = "Learning to transduce with unbounded memory: results"
 
@@ -85,7 +85,7 @@ def _table(rows: list[Row]) -> str:
             classes.append(f"{'first ' if row.task != task else ''}{state}".strip())
             task = row.task
         title = escape(heading.replace("`", ""))
-        body = html_table(HEADERS, [cells(row) for row in group], classes, PAPERS)
+        body = html_table(HEADERS, [cells(row) for row in group], classes, PAPER_COLUMNS)
         parts.append(f"<h3>{title}</h3>\n{body}")
     return f"<p>{escape(caption(rows))}</p>\n" + "\n".join(parts)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pushpop.errors import InputError, reading, writing
-from pushpop.experiments.paper import model_of
+from pushpop.experiments.paper import model_name
 from pushpop.files import write_file
 from pushpop.tasks import LengthRange
 from pushpop.training import RunDirectory, TrainConfig
@@ -34,7 +34,7 @@ class RunRecord:
     @property
     def model(self) -> str:
         """What is in its memory's place: stack, lstm2..."""
-        return model_of(self.config)
+        return model_name(self.config)
 
     @property
     def size(self) -> str:

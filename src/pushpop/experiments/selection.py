@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import inf
 
-from pushpop.experiments.paper import MODELS, TASKS
+from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
 from pushpop.experiments.records import RunRecord
 from pushpop.training import TrainConfig
 from pushpop.training.config import CHANGEABLE
@@ -65,7 +65,7 @@ def choose(runs: list[RunRecord]) -> list[Choice]:
     """
     runs = [run for run in runs if in_protocol(run)] or runs
     groups: dict[tuple[str, str, str], list[RunRecord]] = {
-        ("paper", task, model): [] for task in TASKS for model in MODELS
+        ("paper", task, model): [] for task in PAPER_TASKS for model in PAPER_MODELS
     }
     for run in runs:
         groups.setdefault((run.config.recipe, run.config.task, run.model), []).append(run)
@@ -86,4 +86,8 @@ def _sort_key(recipe: str, task: str, model: str) -> tuple[object, ...]:
     def index(name: str, known: list[str]) -> tuple[int, str]:
         return (known.index(name), "") if name in known else (len(known), name)
 
-    return index(recipe, ["paper"]), index(task, list(TASKS)), index(model, list(MODELS))
+    return (
+        index(recipe, ["paper"]),
+        index(task, list(PAPER_TASKS)),
+        index(model, list(PAPER_MODELS)),
+    )

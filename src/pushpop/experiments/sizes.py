@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from pushpop.experiments.paper import MODELS, model_options
+from pushpop.experiments.paper import PAPER_MODELS, model_options
 from pushpop.models import Transducer, TransducerConfig
 from pushpop.models.body import LSTMBody
 from pushpop.tasks import Vocabulary, get_task
@@ -57,7 +57,7 @@ def size_rows(embedding: int = 64) -> Iterator[SizeRow]:
             size = count_parameters(paper_config(model, hidden, embedding), vocabulary)
             paper = f"{figures[column]:.1e}".replace("e+0", "e")
             off = f"{size.core / figures[column] - 1:+.1%}"
-            yield SizeRow(MODELS[model], hidden, paper, size, off)
+            yield SizeRow(PAPER_MODELS[model], hidden, paper, size, off)
 
 
 def paper_config(model: str, hidden: int, embedding: int = 64) -> TransducerConfig:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from pushpop.experiments.paper import MODELS, TASKS
+from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
 from pushpop.experiments.presets import identity
 from pushpop.experiments.records import RunRecord
 from pushpop.experiments.selection import Choice, nonstandard_options
@@ -137,7 +137,7 @@ def all_runs_csv(runs: list[RunRecord], choices: list[Choice]) -> str:
 
 
 def _names(run: RunRecord) -> tuple[str, str]:
-    return TASKS.get(run.config.task, run.config.task), MODELS.get(run.model, run.model)
+    return PAPER_TASKS.get(run.config.task, run.config.task), PAPER_MODELS.get(run.model, run.model)
 
 
 def _without_seed(run: RunRecord) -> str:

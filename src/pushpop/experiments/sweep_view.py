@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pushpop.experiments.paper import model_of
+from pushpop.experiments.paper import model_name
 from pushpop.experiments.records import read_metrics
 from pushpop.experiments.sweep import JobStatus, SweepView
 from pushpop.training import RunDirectory
@@ -69,14 +69,14 @@ class TrackingSweepView(SweepView):
         for row in self.rows:
             speed = self.run_metrics[row.job.name].seconds_a_batch
             if speed is not None:
-                speeds.setdefault(model_of(row.job.config), []).append(speed)
+                speeds.setdefault(model_name(row.job.config), []).append(speed)
         means = {model: sum(found) / len(found) for model, found in speeds.items()}
         if not means:
             return "time left unknown"
         anyone = sum(means.values()) / len(means)
         seconds = sum(
             max(0, row.job.config.steps - self.run_metrics[row.job.name].step)
-            * means.get(model_of(row.job.config), anyone)
+            * means.get(model_name(row.job.config), anyone)
             for row in self.rows
             if row.state in ("waiting", "running")
         )

@@ -10,17 +10,17 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from pushpop.experiments.paper import MODELS, TASKS, paper_results
+from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS, paper_results
 from pushpop.experiments.records import SOLVED_ACCURACY
 from pushpop.experiments.selection import Choice
 
-PAPERS = ("paper's train", "paper's test")
+PAPER_COLUMNS = ("paper's train", "paper's test")
 HEADERS = (
     "task",
     "model",
     "train",
     "test",
-    *PAPERS,
+    *PAPER_COLUMNS,
     "batches",
     "solved at",
     "size",
@@ -99,8 +99,8 @@ def cells(row: Row) -> tuple[str, ...]:
     if row.batches is not None:
         batches = f"{row.batches:,}{' so far' if row.status == 'unfinished' else ''}"
     return (
-        TASKS.get(row.task, row.task),
-        MODELS.get(row.model, row.model),
+        PAPER_TASKS.get(row.task, row.task),
+        PAPER_MODELS.get(row.model, row.model),
         pair(row.train_coarse, row.train_fine),
         pair(row.test_coarse, row.test_fine),
         pair(row.paper_train_coarse, row.paper_train_fine),

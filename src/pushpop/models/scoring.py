@@ -69,7 +69,7 @@ def score_pairs(
     return PairScores(predictions, dict(unknown_symbols(model, [source for source, _ in pairs])))
 
 
-def describe(model: "Transducer", one: Prediction) -> str:
+def describe_prediction(model: "Transducer", one: Prediction) -> str:
     """A prediction in a line: source, wanted, written."""
     form = model.text
     source = ("" if form is not None and form.source == "chars" else " ").join(one.source)

@@ -16,7 +16,7 @@ from pushpop.training.interrupt import Signals
 from pushpop.training.parallel import Group
 from pushpop.training.run import REPORT_FILE, RunDirectory, environment
 from pushpop.training.schedule import Progress
-from pushpop.training.trained import find_checkpoint, model_of
+from pushpop.training.trained import find_checkpoint, model_at_checkpoint
 from pushpop.training.trainer import Diverged, Trainer
 from pushpop.training.view import View
 
@@ -195,7 +195,7 @@ class Session:
         except InputError as error:
             self.view.message(f"{error}; the last weights are kept in place of the best")
             return last
-        model = model_of(self.config, best, self.data.vocabulary, self.data.text)
+        model = model_at_checkpoint(self.config, best, self.data.vocabulary, self.data.text)
         return step, model.to(self.trainer.device)
 
     def improves(self) -> bool:

@@ -55,7 +55,7 @@ def load_trained(
     if is_run and (checkpoint or run.report() is None):
         config = run.config()
         step, found = find_checkpoint(run.checkpoints, checkpoint or "latest", warn)
-        model = model_of(config, found, *run.symbols())
+        model = model_at_checkpoint(config, found, *run.symbols())
         return Trained(model, task or config.task, f"{path} after batch {step}")
     model = Transducer.from_pretrained(path)
     training = model.metadata.get("training")
@@ -87,7 +87,7 @@ def find_checkpoint(
     return best, load(checkpoint_path(folder, best))
 
 
-def model_of(
+def model_at_checkpoint(
     config: TrainConfig,
     checkpoint: Checkpoint,
     vocabulary: Vocabulary,

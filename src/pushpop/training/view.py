@@ -35,7 +35,7 @@ class PlainView(View):
     def begin(self, config: TrainConfig, progress: Progress) -> None:
         """Say what is trained, and from where."""
         self.speed = Speed(config)
-        self._say(f"{describe(config)}, {describe_length(config, progress)}")
+        self._say(f"{describe_run(config)}, {describe_length(config, progress)}")
         if progress.step:
             self._say(f"resumed after batch {progress.step}")
 
@@ -95,7 +95,7 @@ class Speed:
         return f"{rate:.1f} batches/s, {clock} left"
 
 
-def describe(config: TrainConfig) -> str:
+def describe_run(config: TrainConfig) -> str:
     """What is trained on what, in a few words."""
     if config.memory == "none":
         body = f"{config.layers}-layer lstm, hidden {config.hidden}"
