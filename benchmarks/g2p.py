@@ -22,7 +22,7 @@ from pushpop.models.scoring import score_pairs
 from pushpop.tasks.pairs_file import PairsOptions, read_pairs
 from pushpop.training import TrainConfig, train
 from pushpop.training.recipes import RECIPES
-from pushpop.training.view import Plain
+from pushpop.training.view import PlainView
 
 ALONE = {"encoder": "none", "attention": False}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -67,7 +67,7 @@ def measure(data: Path, language: str, variant: str, seed: int, runs: Path) -> d
     options = {"task": str(files["train"]), "seed": seed, **VARIANTS[variant]}
     folder = runs / f"{language}-{variant.replace(', ', '-').replace(' ', '-')}-seed{seed}"
     config = TrainConfig.from_dict(options)
-    report = train(config, folder, Plain())
+    report = train(config, folder, PlainView())
     model = Transducer.from_pretrained(folder)
     assert model.text is not None
     dev = read_pairs(files["dev"], PairsOptions.like(model.text))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pushpop.cli import main
+from pushpop.cli import command_parser, main
+from pushpop.commands import COMMANDS
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
@@ -26,6 +27,43 @@ def test_unknown_command_exits_2_without_traceback() -> None:
     assert result.returncode == 2
     assert "frobnicate" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("smaple copy", "invalid choice: 'smaple'"),
+        ("smaple copy", "did you mean 'sample'?"),
+        ("sample copy --lenths 8", "unrecognized arguments: --lenths 8; did you mean '--lengths'?"),
+        ("sample copy --length 8", "unrecognized arguments: --length 8; did you mean"),
+        ("sample copy -n many", "count is 'many', expected a whole number"),
+        ("sample copy -n 1.5", "count is '1.5', expected a whole number"),
+        ("sample copy more", "unrecognized arguments: more"),
+        ("transduce copy --max-length x", "max_length is 'x', expected a whole number"),
+        ("", "required: COMMAND"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(
+    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments.split())
+    printed = capsys.readouterr()
+    assert (left.value.code, printed.out, printed.err.count("\n")) == (2, "", 1)
+    assert message in printed.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_says_what_its_arguments_are(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([command, "--help"])
+    assert left.value.code == 0
+    shown = capsys.readouterr().out
+    for each in command_parser(command)._actions:
+        assert each.help
+        assert all(name in shown for name in each.option_strings)
 
 
 def test_sample_prints_a_pair_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,63 +2,81 @@
 
 import re
 import sys
-from argparse import Action
+from argparse import ArgumentParser
 from collections.abc import Callable
-from inspect import signature
-from typing import Any
-
-import docstring_parser
-from jsonargparse import ArgumentError, ArgumentParser, DefaultHelpFormatter
+from inspect import getdoc, signature
+from typing import Any, NoReturn
 
 from pushpop.commands import COMMANDS, OPTIONAL, SHORT
-from pushpop.commands.train import add_options, option_names
-from pushpop.errors import InputError, did_you_mean
+from pushpop.commands.train import add_options
+from pushpop.errors import InputError, did_you_mean, log_to
+from pushpop.options import read_value
 
 
-class HelpFormatter(DefaultHelpFormatter):
-    """Adds type and default only where there is a default: the options of `train` are text or not
-    given, and say themselves what they are; a switch is off."""
+class Parser(ArgumentParser):
+    """Raises what is wrong in place of printing it; takes no abbreviated options."""
 
-    def _get_help_string(self, action: Action) -> str:
-        default = action.default
-        if (default is None or default is False or default == "") and not action.required:
-            return action.help or ""
-        return super()._get_help_string(action)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        """`InputError`, with the nearest name where one is unknown."""
+        options = [name for action in self._actions for name in action.option_strings]
+        for what, known in ((r"arguments: (--[\w-]+)", options), (r"choice: '?(\w+)", COMMANDS)):
+            if unknown := re.search(what, message):
+                message += did_you_mean(unknown[1], known)
+        raise InputError(message)
 
 
-def build_parser() -> ArgumentParser:
-    """A parser whose sub-commands have the options that their functions have parameters."""
-    settings: dict[str, Any] = {"exit_on_error": False, "allow_abbrev": False}
-    parser = ArgumentParser(prog="pushpop", formatter_class=HelpFormatter, **settings)
-    commands = parser.add_subcommands()
+def main_parser() -> Parser:
+    """Takes the name of a command, and nothing else."""
+    parser = Parser(prog="pushpop", epilog="pushpop COMMAND --help lists the options of a command.")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
+    commands.required = True
     for name, function in COMMANDS.items():
-        summary = (function.__doc__ or "").partition("\n")[0]
-        command = ArgumentParser(description=summary, **settings)
-        if name == "train":
-            add_options(command)
-        else:
-            add_parameters(command, name, function)
-        commands.add_subcommand(name, command, help=summary)
+        commands.add_parser(name, help=_summary(function))
     return parser
 
 
-def add_parameters(command: ArgumentParser, name: str, function: Callable[..., None]) -> None:
-    """An argument or option for every parameter of a function; its docstring has their help."""
-    described = docstring_parser.parse(function.__doc__ or "").params
-    texts = {each.arg_name: " ".join((each.description or "").split()) for each in described}
+def command_parser(name: str) -> Parser:
+    """Takes the arguments and options of a command: the parameters of its function."""
+    function = COMMANDS[name]
+    parser = Parser(prog=f"pushpop {name}", description=_summary(function))
+    if name == "train":
+        add_options(parser)
+        return parser
+    texts = parameter_help(function)
     for each in signature(function).parameters.values():
-        key, text = (name, each.name), texts[each.name]
-        option = f"--{each.name.replace('_', '-')}"
+        key, option = (name, each.name), f"--{each.name.replace('_', '-')}"
+        text = texts[each.name].replace("%", "%%")
         if key in OPTIONAL:
-            command.add_argument(each.name, nargs=OPTIONAL[key], type=str, help=text)
+            parser.add_argument(each.name, nargs=OPTIONAL[key], help=text)
         elif each.default is each.empty:
-            command.add_argument(each.name, type=each.annotation, help=text)
+            parser.add_argument(each.name, help=text)
         elif each.default is False:
-            command.add_argument(option, action="store_true", help=text)
+            parser.add_argument(option, action="store_true", help=text)
         else:
-            spellings = [SHORT[key], option] if key in SHORT else [option]
-            kind, default = each.annotation, each.default
-            command.add_argument(*spellings, type=kind, default=default, help=text)
+            names = [SHORT[key], option] if key in SHORT else [option]
+            shown = f" (default: {each.default})" if each.default not in (None, "") else ""
+            parser.add_argument(*names, help=f"{text}{shown}")
+    return parser
+
+
+def parameter_help(function: Callable[..., None]) -> dict[str, str]:
+    """What the `Args:` of a docstring say about each parameter."""
+    _, _, section = (getdoc(function) or "").partition("\nArgs:\n")
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def read_arguments(function: Callable[..., None], given: dict[str, Any]) -> dict[str, Any]:
+    """What was given, in the types of the function's parameters; the rest has their defaults."""
+    kinds = {name: each.annotation for name, each in signature(function).parameters.items()}
+    return {
+        name: read_value(name, int, value) if kinds.get(name) is int else value
+        for name, value in given.items()
+        if value is not None
+    }
 
 
 def join_negatives(args: list[str]) -> list[str]:
@@ -72,30 +90,29 @@ def join_negatives(args: list[str]) -> list[str]:
     return joined
 
 
-def nearest_option(message: str, args: list[str]) -> str:
-    """The end of a message about an unknown option of `train`: the option that may be meant."""
-    unknown = re.search(r"unrecognized arguments: --([\w-]+)", message)
-    if unknown is None or args[:1] != ["train"]:
-        return ""
-    return did_you_mean(f"--{unknown[1]}", option_names())
-
-
 def main(args: list[str] | None = None) -> None:
     """Run a command; a mistake in its input is one line on stderr and exit code 2."""
     args = join_negatives(sys.argv[1:] if args is None else args)
+    if args[:1] == ["--"]:  # torchrun passes on what separates its own options
+        args = args[1:]
     try:
-        options = build_parser().parse_args(args)
-        COMMANDS[options.subcommand](**options[options.subcommand])
+        name = main_parser().parse_args(args[:1]).command
+        given = vars(command_parser(name).parse_args(args[1:]))
+        with log_to(sys.stderr, "pushpop: "):
+            COMMANDS[name](**read_arguments(COMMANDS[name], given))
         sys.stdout.flush()
-    except (InputError, ArgumentError) as error:
-        hint = nearest_option(str(error), args)
-        print("pushpop:", *f"{error}{hint}".split(), file=sys.stderr)
+    except InputError as error:
+        print("pushpop:", *str(error).split(), file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except BrokenPipeError:  # the reader (head, less) went away: not our fault, nothing to say
         sys.stderr.close()
         raise SystemExit(141) from None
+
+
+def _summary(function: Callable[..., None]) -> str:
+    return (function.__doc__ or "").partition("\n")[0]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,12 @@
-"""The error a user can act on: the command line prints it without a traceback and exits with 2."""
+"""What a user is told: the error to act on, which the command line prints without a traceback and
+exits with 2 after; that a file cannot be read or written; and what the library logs."""
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
+from typing import TextIO
 
 
 class InputError(ValueError):
@@ -12,3 +17,40 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     """A hint to end a message with: the known name nearest to the given one, or nothing."""
     nearest = get_close_matches(given, known, n=1)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Turn what the system or a text's encoding refuses into an `InputError` with the path."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:  # a ValueError: no UTF-8, or a NUL in the path
+        raise InputError(f"{path}: cannot be read: {_reason(error)}") from error
+
+
+@contextmanager
+def writing(path: str | Path, note: str = "") -> Iterator[None]:
+    """Turn what the system refuses into an `InputError` with the path; `note` ends the message."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {_reason(error)}{note}") from error
+
+
+@contextmanager
+def log_to(stream: TextIO, prefix: str = "") -> Iterator[None]:
+    """Print what the library logs, a line each."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter(f"{prefix}%(message)s"))
+    logger = logging.getLogger("pushpop")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+def _reason(error: Exception) -> object:
+    return getattr(error, "strerror", None) or error

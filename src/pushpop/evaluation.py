@@ -17,7 +17,7 @@ from torch import nn
 from pushpop.errors import InputError
 from pushpop.models import Transducer
 from pushpop.models.decoding import evaluating
-from pushpop.tasks import Lengths, Pairs, Task, batch_rng, make_batch
+from pushpop.tasks import LengthRange, Pairs, Task, batch_rng, make_batch
 from pushpop.tasks.ragged import IntArray
 
 SEQUENCES = 1000
@@ -55,7 +55,7 @@ class Scores:
 def evaluate(
     model: Transducer,
     task: Task,
-    lengths: Lengths = (65, 128),
+    lengths: LengthRange = (65, 128),
     sequences: int = SEQUENCES,
     *,
     seed: int = 0,

@@ -23,10 +23,10 @@ def write_file(path: Path, data: bytes) -> None:
         with suppress(OSError):
             temporary.unlink()
         raise
-    flush_names(path.parent)
+    flush_directory(path.parent)
 
 
-def flush_names(folder: Path) -> None:
+def flush_directory(folder: Path) -> None:
     """Make sure that the names in a folder are on the disk, where the system can do that."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

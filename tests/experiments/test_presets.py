@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from pushpop.errors import InputError
-from pushpop.experiments.paper import MODELS, TASKS, paper_results
+from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS, paper_results
 from pushpop.experiments.presets import load_preset, preset_names, read_preset, select
 
-PAIRS = {(task, model) for task in TASKS for model in MODELS}
+PAIRS = {(task, model) for task in PAPER_TASKS for model in PAPER_MODELS}
 
 
 def runs(data: dict[str, Any], **override: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pushpop.errors import InputError
 from pushpop.experiments.jobs import plan
 from pushpop.experiments.presets import Preset, load_preset
 from pushpop.experiments.ray_workers import RayWorkers
-from pushpop.experiments.sweep import Progress, SweepView, run_sweep
+from pushpop.experiments.sweep import JobStatus, SweepView, run_sweep
 from pushpop.training import train
 from tests.experiments.sweeps import LONG_ENOUGH_TO_BE_KILLED, checkpoints, results, write_preset
 
@@ -94,7 +94,7 @@ class Disturber(SweepView):
         self.out, self.run = out, ""
         self.events: list[tuple[str, str]] = []
 
-    def event(self, row: Progress, what: str) -> None:
+    def event(self, row: JobStatus, what: str) -> None:
         self.events.append((row.job.name, what))
 
     def tick(self) -> None:

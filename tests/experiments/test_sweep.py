@@ -9,8 +9,8 @@ from pushpop.errors import InputError
 from pushpop.experiments import sweep as sweep_module
 from pushpop.experiments.jobs import Job, Outcome, plan
 from pushpop.experiments.presets import PlannedRun
-from pushpop.experiments.sweep import Progress, SweepView, last_line, run_sweep, sweep_lock
-from pushpop.experiments.sweep_view import LiveSweep, PlainSweep, clock
+from pushpop.experiments.sweep import JobStatus, SweepView, last_line, run_sweep, sweep_lock
+from pushpop.experiments.sweep_view import LiveSweepView, PlainSweepView, clock
 from pushpop.training import train
 from tests.training.runs import tiny
 
@@ -55,7 +55,7 @@ class Recorder(SweepView):
         super().__init__()
         self.events: list[tuple[str, str, str]] = []
 
-    def event(self, row: Progress, what: str) -> None:
+    def event(self, row: JobStatus, what: str) -> None:
         self.events.append((row.job.name, what, row.error))
 
 
@@ -125,7 +125,7 @@ def test_a_finished_run_is_not_repeated(tmp_path: Path) -> None:
     assert again.finished
     workers = Scripted()
     (row,) = run_sweep([again], workers)
-    assert (row.state, row.before, workers.submitted) == ("done", True, [])
+    assert (row.state, row.finished_before, workers.submitted) == ("done", True, [])
 
 
 def test_a_run_is_found_by_its_options_whatever_its_name(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_stopped_extension_goes_on_unless_told_to_be_shorter(tmp_path: Path) -
     from pushpop.training import RunDirectory
 
     with RunDirectory(tmp_path / "copy-queue") as run:
-        run.go_on(tiny(steps=90))
+        run.update_config(tiny(steps=90))
     planned = (PlannedRun("copy-queue", tiny(steps=24)),)
     (job,) = plan(planned, tmp_path)
     assert (job.config.steps, job.finished) == (90, False)
@@ -169,7 +169,7 @@ def test_a_run_is_no_folder_for_runs(tmp_path: Path) -> None:
 
 
 def test_two_sweeps_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_module, "PATIENCE", 0.3)
+    monkeypatch.setattr(sweep_module, "LOCK_TIMEOUT", 0.3)
     view = Recorder()
     with (
         sweep_lock(tmp_path / "out", view),
@@ -185,7 +185,7 @@ def test_lines_tell_what_happens(tmp_path: Path, capsys: pytest.CaptureFixture[s
     for name in ("copy-queue", "copy-stack"):
         train(tiny(memory=name[5:]), tmp_path / name)
     workers = Scripted(**{"copy-stack": outcomes("copy-stack", "failed", "bad luck")})
-    run_sweep(jobs(tmp_path, "copy-queue", "copy-stack"), workers, PlainSweep())
+    run_sweep(jobs(tmp_path, "copy-queue", "copy-stack"), workers, PlainSweepView())
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 runs, 0 of them finished before"
     assert lines[1] == "started  copy-queue, after batch 24"
@@ -205,7 +205,7 @@ def test_the_live_table_shows_every_state(tmp_path: Path) -> None:
     console = Console(file=shown, width=100, force_terminal=True, color_system=None)
     train(tiny(), tmp_path / "b")
     workers = Scripted(a=outcomes("a", "failed", "bad [luck]", "worse"))
-    run_sweep(jobs(tmp_path, "a", "b"), workers, LiveSweep(console))
+    run_sweep(jobs(tmp_path, "a", "b"), workers, LiveSweepView(console))
     text = shown.getvalue()
     for part in ("bad [luck]", "a ", "failed", "24 of 24", "1 of 2 done, 1 failed"):
         assert part in text

@@ -17,7 +17,10 @@ def test_the_defaults_are_the_papers() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"memory": "heap"}, "memory is 'heap', expected stack, queue, deque, none"),
+        (
+            {"memory": "heap"},
+            "memory is 'heap', expected stack, queue, deque, ",
+        ),
         ({"cell": "tree"}, "cell is 'tree', expected lstm, gru, rnn"),
         ({"hidden": 0}, "hidden is 0, expected a whole number from 1 to 65536"),
         ({"hidden": True}, "hidden is True, expected a whole number"),
@@ -35,8 +38,9 @@ def test_the_defaults_are_the_papers() -> None:
         ({"pop_bias": float("nan")}, "pop_bias is nan, expected a finite number"),
         ({"push_bias": 10**400}, "expected a finite number"),
         ({"push_bias": "1"}, "push_bias is '1', expected"),
-        ({"push_bias": (1, 2)}, "with memory 'stack', expected one number"),
-        ({"memory": "deque", "push_bias": (1, 2, 3)}, "with memory 'deque'"),
+        ({"push_bias": (1, 2)}, "push_bias of a stack must be one number; got "),
+        ({"memory": "deque", "push_bias": (1, 2, 3)}, "push_bias of a deque must be one number or"),
+        ({"memory": "tape", "pop_bias": -1}, "memory 'tape' has no pop_bias: its gates are stay"),
     ],
 )
 def test_what_is_refused_is_named(given: dict[str, Any], message: str) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pushpop.models.sizes import HIDDEN, PAPER, count_parameters, paper_config
+from pushpop.experiments.paper import PAPER_MODELS
+from pushpop.experiments.sizes import HIDDEN, PAPER_SIZES, count_parameters, paper_config
 from tests.models.examples import VOCABULARY
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text("utf-8")
@@ -23,10 +24,12 @@ def test_the_snippet_runs(
 
 
 def test_the_size_table_is_right() -> None:
-    for model, (small, large) in PAPER.items():
+    for model, (small, large) in PAPER_SIZES.items():
         cores = [
             count_parameters(paper_config(model, hidden), VOCABULARY).core for hidden in HIDDEN
         ]
         papers = [f"{paper:.1e}".replace("e+0", "e") for paper in (small, large)]
-        cells = f"| {model} | {papers[0]} | {cores[0]:,} | {papers[1]} | {cores[1]:,} |"
+        cells = (
+            f"| {PAPER_MODELS[model]} | {papers[0]} | {cores[0]:,} | {papers[1]} | {cores[1]:,} |"
+        )
         assert cells in PAGE

@@ -9,7 +9,7 @@ from pushpop import Transducer, TransducerConfig
 from pushpop.errors import InputError
 from pushpop.models.decoding import Hypothesis
 from pushpop.models.scoring import edit_distance, score_pairs
-from pushpop.models.spelling import UnknownSymbols, looks, spelt
+from pushpop.models.spelling import UnknownSymbols, attention_weights, copy_unknown
 from pushpop.tasks import Vocabulary
 from pushpop.tasks.pairs_text import UNKNOWN, TextForm
 
@@ -42,6 +42,28 @@ def test_unknown_symbols_are_read_as_unknown_and_counted() -> None:
         model.transduce(["ab"])
 
 
+def test_a_source_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+    read_line = TextForm.read_line
+
+    def counted(form: TextForm, line: str) -> list[str]:
+        parsed.append(line)
+        return read_line(form, line)
+
+    monkeypatch.setattr(TextForm, "read_line", counted)
+    text_model().transduce(["ab", "b"])
+    text_model().score([("ab", "x"), ("a", "yy")])
+    assert parsed == ["ab", "b", "ab", "a"]
+
+
+def test_hypotheses_have_the_text_that_transduce_gives() -> None:
+    model = text_model()
+    found = model.decode(["ab", "ba"], beam=2, nbest=2)
+    assert [[one.text for one in each] for each in found] == model.transduce(["ab", "ba"], nbest=2)
+    for one in (one for each in found for one in each):
+        assert one.text == " ".join(one.target)
+
+
 def test_a_model_without_an_unknown_symbol_refuses_one() -> None:
     config = TransducerConfig(embedding=6, hidden=8, memory_width=4)
     model = Transducer(config, Vocabulary(("a",), ("x",)))
@@ -64,11 +86,11 @@ def test_where_the_model_writes_unknown_a_source_symbol_is_copied(
     source: str, symbols: list[str], wanted: list[str]
 ) -> None:
     model = text_model()
-    assert spelt(model, list(source), written(model, *symbols)) == wanted
+    assert copy_unknown(model, list(source), written(model, *symbols)) == wanted
 
 
 @pytest.mark.parametrize("encoder", ["none", "bidirectional"])
-def test_with_attention_the_symbol_looked_at_is_copied(encoder: str) -> None:
+def test_with_attention_the_symbol_with_the_largest_weight_is_copied(encoder: str) -> None:
     model = text_model(attention=True, encoder=encoder)
     assert model.source is not None
     assert model.source.attention is not None
@@ -76,11 +98,11 @@ def test_with_attention_the_symbol_looked_at_is_copied(encoder: str) -> None:
         model.source.attention.query.weight.normal_(std=20)
     source = list("ñaqbw")
     found = written(model, *[UNKNOWN] * 4)
-    looked = looks(model, source, found.ids)
-    assert looked.shape == (4, 5)
-    assert (looked.sum(dim=1) <= 1 + 1e-6).all()
-    wanted = ["ñqw"[int(row[[0, 2, 4]].argmax())] for row in looked]
-    assert spelt(model, source, found) == wanted
+    weights = attention_weights(model, source, found.ids)
+    assert weights.shape == (4, 5)
+    assert (weights.sum(dim=1) <= 1 + 1e-6).all()
+    wanted = ["ñqw"[int(row[[0, 2, 4]].argmax())] for row in weights]
+    assert copy_unknown(model, source, found) == wanted
 
 
 def test_edit_distance_counts_the_fewest_edits() -> None:

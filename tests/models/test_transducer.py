@@ -29,6 +29,17 @@ def test_the_input_table_starts_standard_normal_and_the_output_table_large() -> 
     assert 1.98 < written.abs().max().item() <= 2
 
 
+def test_scales_change_the_tables_and_nothing_else_that_a_seed_draws() -> None:
+    config, vocabulary = TransducerConfig(hidden=8), get_task("copy").vocabulary
+    torch.manual_seed(3)
+    plain = Transducer(config, vocabulary).state_dict()
+    torch.manual_seed(3)
+    scaled = Transducer(config, vocabulary, input_scale=0.3, output_scale=0.7).state_dict()
+    factors = {"input_table.weight": 0.3, "output_table.weight": 0.7 / 2}
+    for name, tensor in plain.items():
+        assert torch.equal(scaled[name], tensor * factors.get(name, 1.0)), name
+
+
 @pytest.mark.parametrize("body", [*BODIES, *READERS])
 def test_the_loss_is_the_mean_over_target_symbols_and_eos(body: str) -> None:
     # a b -> y is read as SOS a b SEP y: ids 0 2 3 1 6. What counts: y (2) at SEP, EOS (0) at y.

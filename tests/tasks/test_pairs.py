@@ -23,7 +23,7 @@ def rows_of(data: PairsData, batches: range, seed: int = 0) -> Counter[tuple[int
 
 
 def never_hiding(data: PairsData) -> PairsData:
-    data._replaced = np.zeros_like(data._replaced)
+    data._rates = np.zeros_like(data._rates)
     return data
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pushpop.training import TrainConfig
-from pushpop.training.checkpoint import file_of, load, steps_in
+from pushpop.training.checkpoint import checkpoint_path, load, saved_steps
 
 TINY: dict[str, Any] = {
     "task": "copy",
@@ -57,8 +57,8 @@ def remains(run: Path) -> dict[str, Any]:
     """What must not depend on interruptions: the log, and every tensor and number but the time."""
     folder = run / "checkpoints"
     found: dict[str, Any] = {"metrics": (run / "metrics.jsonl").read_bytes()}
-    for step in steps_in(folder)[:1]:
-        checkpoint = load(file_of(folder, step))
+    for step in saved_steps(folder)[:1]:
+        checkpoint = load(checkpoint_path(folder, step))
         progress = {k: v for k, v in checkpoint.data["progress"].items() if k != "seconds"}
         found |= {"step": step, "progress": progress}
         found |= {name: tensor.numpy().tobytes() for name, tensor in checkpoint.tensors.items()}

@@ -14,13 +14,13 @@ from pushpop.errors import InputError
 from pushpop.training import checkpoint as module
 from pushpop.training.checkpoint import (
     Checkpoint,
-    file_of,
+    checkpoint_path,
     load,
     load_latest,
     optimiser_tensors,
     restore_optimiser,
     save,
-    steps_in,
+    saved_steps,
 )
 
 
@@ -94,7 +94,7 @@ def test_bytes_too_many_are_detected(extra: bytes, tmp_path: Path) -> None:
 def test_the_two_latest_and_the_best_are_kept(tmp_path: Path) -> None:
     for step in (1, 2, 3, 4, 5):
         save(tmp_path, step, small(step), best=2 if step >= 2 else None)
-    assert steps_in(tmp_path) == [5, 4, 2]
+    assert saved_steps(tmp_path) == [5, 4, 2]
 
 
 def test_what_killed_saves_left_behind_is_removed(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_what_killed_saves_left_behind_is_removed(tmp_path: Path) -> None:
 def test_a_broken_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path) -> None:
     for step in (1, 2):
         save(tmp_path, step, small(step))
-    file_of(tmp_path, 2).write_bytes(b"nothing of use")
+    checkpoint_path(tmp_path, 2).write_bytes(b"nothing of use")
     told: list[str] = []
     found = load_latest(tmp_path, told.append)
     assert found is not None
@@ -115,13 +115,13 @@ def test_a_broken_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path)
     assert len(told) == 1
     assert "step-00000002.safetensors" in told[0]
     load_latest(tmp_path, told.append, set_aside=True)
-    assert steps_in(tmp_path) == [1]
+    assert saved_steps(tmp_path) == [1]
     assert (tmp_path / "step-00000002.safetensors.broken").exists()
 
 
 def test_no_checkpoint_and_none_that_is_whole_differ(tmp_path: Path) -> None:
     assert load_latest(tmp_path / "none", print) is None
-    file_of(tmp_path, 3).write_bytes(b"")
+    checkpoint_path(tmp_path, 3).write_bytes(b"")
     with pytest.raises(InputError, match="1 checkpoints, and every one is broken"):
         load_latest(tmp_path, lambda _: None)
 
@@ -160,7 +160,7 @@ def test_a_failed_write_leaves_the_old_checkpoint(
             save(tmp_path, step, small(8))
     monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000007.safetensors"]
-    assert same(load(file_of(tmp_path, 7)), small(7))
+    assert same(load(checkpoint_path(tmp_path, 7)), small(7))
 
 
 def test_a_directory_that_cannot_be_made_is_an_input_error(tmp_path: Path) -> None:

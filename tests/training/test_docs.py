@@ -22,5 +22,6 @@ def test_the_snippet_runs(
 
 def test_the_table_of_options_is_right() -> None:
     for field in fields(TrainConfig):
-        default = "none" if field.default is None else str(field.default).lower()
+        default = field.metadata["default"]
+        default = "none" if default is None else str(default).lower()
         assert f"| `{field.name}` | {default} | {field.metadata['help']} |" in PAGE

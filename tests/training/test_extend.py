@@ -11,8 +11,8 @@ from pushpop.cli import main
 from pushpop.errors import InputError
 from pushpop.training import RunDirectory, session, train
 from pushpop.training import data as data_module
-from pushpop.training.checkpoint import steps_in
-from pushpop.training.run import is_the_end
+from pushpop.training.checkpoint import saved_steps
+from pushpop.training.run import is_final
 from pushpop.training.schedule import Progress
 from pushpop.training.trained import load_trained
 from tests.training.runs import Killed, at_call, killed, remains, tiny
@@ -56,7 +56,7 @@ def test_a_run_out_of_time_goes_on_with_more(straight: dict[str, Any], tmp_path:
 def test_a_solved_run_goes_on_when_told(
     straight: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "SOLVED", 0.0)
+    monkeypatch.setattr(session, "STOP_ACCURACY", 0.0)
     report = train(tiny(until_solved=True), tmp_path)
     assert (report["stopped_by"], report["step"]) == ("solved", 12)
     assert train(tiny(until_solved=True), tmp_path) == report
@@ -127,7 +127,7 @@ def test_fewer_steps_than_are_done_are_refused(tmp_path: Path) -> None:
 def test_batches_of_the_log_count_as_done(tmp_path: Path) -> None:
     with at_call(session.Session, "step", 11, killed), pytest.raises(Killed):
         train(tiny(), tmp_path)
-    assert steps_in(tmp_path / "checkpoints")[0] == 8
+    assert saved_steps(tmp_path / "checkpoints")[0] == 8
     with open(tmp_path / "metrics.jsonl", "a") as file:
         file.write('{"step": 12, "perpl')
     with pytest.raises(InputError, match="9 batches are done, steps is 8"):
@@ -159,7 +159,7 @@ def test_other_threads_are_no_other_run(tmp_path: Path) -> None:
 def test_an_end_is_where_the_options_say_stop(
     report: dict[str, Any], options: dict[str, Any], ended: bool
 ) -> None:
-    assert is_the_end(report, tiny(**options)) is ended
+    assert is_final(report, tiny(**options)) is ended
 
 
 def test_resume_takes_options_of_when_to_stop(

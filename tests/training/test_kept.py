@@ -13,13 +13,13 @@ from pushpop.evaluation import evaluate
 from pushpop.tasks import draw_batch, get_task
 from pushpop.training import data as data_module
 from pushpop.training import session, train
-from pushpop.training.checkpoint import file_of, load
+from pushpop.training.checkpoint import checkpoint_path, load
 from pushpop.training.data import make_data
 from pushpop.training.parallel import Group
 from pushpop.training.schedule import Progress
 from pushpop.training.trained import load_trained
 from pushpop.training.trainer import Trainer
-from pushpop.training.view import end_of
+from pushpop.training.view import describe_end
 from tests.training.runs import PLAIN, Killed, at_call, killed, load_model, remains, tiny
 
 Captured = pytest.CaptureFixture[str]
@@ -38,11 +38,11 @@ def _relapse(monkeypatch: pytest.MonkeyPatch) -> None:
         return self.perplexity
 
     monkeypatch.setattr(Progress, "report", report)
-    monkeypatch.setattr(Trainer, "perplexity_now", lambda self: 1.0)
+    monkeypatch.setattr(Trainer, "current_perplexity", lambda self: 1.0)
 
 
 def weights_at(run: Path, step: int) -> dict[str, bytes]:
-    tensors = load(file_of(run / "checkpoints", step)).tensors.items()
+    tensors = load(checkpoint_path(run / "checkpoints", step)).tensors.items()
     return {k[6:]: t.numpy().tobytes() for k, t in tensors if k.startswith("model.")}
 
 
@@ -58,16 +58,16 @@ def test_the_best_checkpoint_is_kept_and_tested(tmp_path: Path) -> None:
         last = load_trained(tmp_path, None, print, "latest").model
         again = evaluate(last, get_task("copy"), lengths, 5, stream=f"final-{name}")
         assert again == report["last"][name] != report[name]
-    assert "kept: batch 12" in end_of(report)
+    assert "kept: batch 12" in describe_end(report)
 
 
 def test_weights_that_the_last_batch_spoilt_are_not_the_best(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def perplexity_now(self: Trainer) -> float:
+    def current_perplexity(self: Trainer) -> float:
         return 100.0 if self.progress.step in (12, 20, 24) else 1.0
 
-    monkeypatch.setattr(Trainer, "perplexity_now", perplexity_now)
+    monkeypatch.setattr(Trainer, "current_perplexity", current_perplexity)
     report = train(tiny(**CONFIG), tmp_path)
     assert (report["kept_step"], report["best_step"]) == (16, 16)
     assert report["best_perplexity"] == 2.0 + 3  # of the report at batch 15
@@ -85,19 +85,19 @@ def test_the_weights_are_tried_on_batches_that_come_next(monkeypatch: pytest.Mon
         )
         nll, n = model.likelihood(batch)
         total, symbols = total + float(nll.detach()), symbols + n
-    assert trainer.perplexity_now() == pytest.approx(exp(total / symbols), rel=1e-6)
+    assert trainer.current_perplexity() == pytest.approx(exp(total / symbols), rel=1e-6)
 
 
 def test_the_last_weights_are_kept_when_told(tmp_path: Path) -> None:
     report = train(tiny(keep="last", **CONFIG), tmp_path)
     assert (report["kept_step"], report["best_step"]) == (24, 12)
     assert "last" not in report
-    assert "kept" not in end_of(report)
+    assert "kept" not in describe_end(report)
     assert load_model(tmp_path) == weights_at(tmp_path, 24)
 
 
 def test_a_solved_run_keeps_what_solved_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "SOLVED", 0.0)
+    monkeypatch.setattr(session, "STOP_ACCURACY", 0.0)
     report = train(tiny(until_solved=True, evaluate_every=9, **CONFIG), tmp_path)
     assert (report["stopped_by"], report["kept_step"], report["best_step"]) == ("solved", 18, 12)
     assert load_model(tmp_path) == weights_at(tmp_path, 18)
@@ -120,9 +120,9 @@ def test_a_run_without_any_report_keeps_the_last_weights(tmp_path: Path) -> None
 def test_a_broken_best_checkpoint_is_named_and_the_last_weights_are_kept(
     tmp_path: Path, capsys: Captured
 ) -> None:
-    with at_call(session.Session, "kept", 1, killed), pytest.raises(Killed):
+    with at_call(session.Session, "choose_model", 1, killed), pytest.raises(Killed):
         train(tiny(**CONFIG), tmp_path)
-    file_of(tmp_path / "checkpoints", 12).write_bytes(b"nothing")
+    checkpoint_path(tmp_path / "checkpoints", 12).write_bytes(b"nothing")
     main(["train", "--resume", str(tmp_path)])
     told = capsys.readouterr().out
     assert "step-00000012.safetensors: 7 bytes: the file is cut off; the last weights" in told

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 import torch
 
-from pushpop import MemoryRNN, Transducer
+from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.evaluation import evaluate
+from pushpop.layers import NoiseLevels
 from pushpop.models.transducer import Likelihood
 from pushpop.tasks import draw_batch, get_task
 from pushpop.training import Diverged, RunDirectory, TrainConfig, train
 from pushpop.training import data as data_module
 from pushpop.training import trainer as trainer_module
-from pushpop.training.checkpoint import file_of, steps_in
+from pushpop.training.checkpoint import checkpoint_path, saved_steps
 from pushpop.training.data import make_data
 from pushpop.training.parallel import Group
 from pushpop.training.schedule import Progress
@@ -47,7 +48,7 @@ def test_a_run_leaves_its_files(tmp_path: Path) -> None:
     assert run.environment()["threads"] == 1
     assert run.environment()["torch"] == torch.__version__
     assert (report["stopped_by"], report["step"]) == ("steps", 24)
-    steps = steps_in(run.checkpoints)
+    steps = saved_steps(run.checkpoints)
     assert steps[:2] == [24, 20]
     assert set(steps) == {24, 20, report["best_step"]}
 
@@ -153,18 +154,18 @@ def test_both_noises_are_on_while_a_batch_is_trained_on(
     config = tiny(cell=cell, gate_noise=2, controller_noise=1, noise_rise=4)
     trainer = Trainer(config, Group(), make_data(config))
     trainer.progress.steady = 2
-    (layer,) = (part for part in trainer.model.modules() if isinstance(part, MemoryRNN))
     seen = []
     objective = trainer.model.objective
 
-    def look(*args: Any) -> Any:
-        seen.append((layer.gate_noise, layer.controller_noise))
-        return objective(*args)
+    def look(batch: Any, smoothing: float, noise: NoiseLevels | None) -> Any:
+        seen.append(noise)
+        return objective(batch, smoothing, noise)
 
     monkeypatch.setattr(trainer.model, "objective", look)
     trainer.step()
-    assert seen == [(1.0, 0.0 if cell == "rnn" else 0.5)]
-    assert (layer.gate_noise, layer.controller_noise) == (0.0, 0.0)
+    trainer.progress.steady = 0
+    trainer.step()
+    assert seen == [NoiseLevels(1.0, 0.0 if cell == "rnn" else 0.5), None]
 
 
 def test_the_curriculum_begins_anew_when_what_was_learnt_is_lost() -> None:
@@ -285,9 +286,9 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(
 ) -> None:
     original, calls = Transducer.objective, []
 
-    def objective(self: Transducer, batch: Any, smoothing: float) -> Any:
+    def objective(self: Transducer, *given: Any) -> Any:
         calls.append(1)
-        value, (nll, symbols) = original(self, batch, smoothing)
+        value, (nll, symbols) = original(self, *given)
         return value, Likelihood(nll * bad if len(calls) == 11 else nll, symbols)
 
     monkeypatch.setattr(Transducer, "objective", objective)
@@ -304,7 +305,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(
 def test_a_gradient_that_is_not_finite_is_named(
     bad: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = trainer_module.not_finite
+    original = trainer_module.non_finite_gradient
 
     def spoil(model: Transducer) -> str | None:
         gradient = model.get_parameter("body.h0").grad
@@ -312,17 +313,17 @@ def test_a_gradient_that_is_not_finite_is_named(
         gradient[..., 1] = bad
         return original(model)
 
-    monkeypatch.setattr(trainer_module, "not_finite", spoil)
+    monkeypatch.setattr(trainer_module, "non_finite_gradient", spoil)
     with pytest.raises(Diverged, match=r"batch 1: the gradient of body.h0 is not finite.*no check"):
         train(tiny(), tmp_path)
-    assert steps_in(tmp_path / "checkpoints") == []
+    assert saved_steps(tmp_path / "checkpoints") == []
 
 
 def test_large_gradients_are_not_taken_for_infinite_ones() -> None:
     layer = torch.nn.Linear(4, 1)
     for parameter in layer.parameters():
         parameter.grad = torch.full_like(parameter, 3e38)
-    assert trainer_module.not_finite(layer) is None
+    assert trainer_module.non_finite_gradient(layer) is None
 
 
 def test_a_broken_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path) -> None:
@@ -335,7 +336,7 @@ def test_a_broken_checkpoint_is_named_and_the_one_before_is_used(tmp_path: Path)
     train(tiny(), tmp_path / "straight")
     train(tiny(), tmp_path / "run")
     (tmp_path / "run" / "report.json").unlink()
-    path = file_of(tmp_path / "run" / "checkpoints", 24)
+    path = checkpoint_path(tmp_path / "run" / "checkpoints", 24)
     path.write_bytes(path.read_bytes()[:-1])
     train(tiny(), tmp_path / "run", Told())
     assert "step-00000024.safetensors" in Told.lines[0]

@@ -9,7 +9,7 @@ import pytest
 from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.training import TrainConfig, train
-from pushpop.training.data import GivenData, make_data
+from pushpop.training.data import PairsFileData, make_data
 from pushpop.training.schedule import Progress
 from pushpop.training.session import Session
 from pushpop.training.trained import load_trained
@@ -90,8 +90,8 @@ def test_a_target_that_cannot_be_spelt_counts_as_wrong(tmp_path: Path) -> None:
     path, other = write_pairs(tmp_path), tmp_path / "other.tsv"
     other.write_text("0\ta\n1\tz z\n")
     data = make_data(tiny(path, valid=str(other)))
-    assert isinstance(data, GivenData)
-    assert data.spellable.tolist() == [True, False]
+    assert isinstance(data, PairsFileData)
+    assert data.in_vocabulary.tolist() == [True, False]
 
 
 @pytest.mark.parametrize("stop", [3, 9, 14])

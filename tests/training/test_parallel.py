@@ -15,7 +15,7 @@ import torch
 from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.training import train
-from pushpop.training.checkpoint import steps_in
+from pushpop.training.checkpoint import saved_steps
 from pushpop.training.parallel import Group, exit_code
 from tests.training.runs import TINY, TOGETHER, remains, tiny
 
@@ -132,7 +132,7 @@ def test_the_command_killed_and_stopped_under_torchrun_goes_on_to_the_bit(
         process.send_signal(signal.SIGTERM)  # torchrun passes it on
         out, _ = process.communicate(timeout=200)
         assert process.returncode != 0
-    stopped = steps_in(tmp_path / "checkpoints")[0]
+    stopped = saved_steps(tmp_path / "checkpoints")[0]
     assert f"stopped after batch {stopped}; saved in" in out
     lines = (tmp_path / "metrics.jsonl").read_bytes().splitlines()
     straight = (found[0] / "straight" / "metrics.jsonl").read_bytes().splitlines()
@@ -142,10 +142,10 @@ def test_the_command_killed_and_stopped_under_torchrun_goes_on_to_the_bit(
 def test_a_process_alone_has_everything_and_hears_itself() -> None:
     group = Group()
     assert (group.rank, group.size) == (0, 1)
-    assert group.add(1.5, 3) == (1.5, 3)
-    assert group.agree(2) == (2, {})
-    assert group.agree(0, {"code": 1}) == (0, {"code": 1})
-    assert group.hand_out(b"x") == b"x"
+    assert group.sum_losses(1.5, 3) == (1.5, 3)
+    assert group.exchange(2) == (2, {})
+    assert group.exchange(0, {"code": 1}) == (0, {"code": 1})
+    assert group.broadcast(b"x") == b"x"
 
 
 @pytest.mark.parametrize(

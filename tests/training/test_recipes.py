@@ -1,7 +1,7 @@
 """Recipes: below what is given, above the defaults, and never applied twice."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import get_args
 
@@ -86,8 +86,42 @@ def test_a_recipe_fits_short_sources() -> None:
     assert config.curriculum_start == 6
 
 
-def test_the_constructor_takes_its_arguments_as_they_are() -> None:
-    assert TrainConfig("copy", "stack", recipe="pushpop").hidden == TrainConfig().hidden
+def test_the_constructor_applies_the_recipe_to_what_is_not_given() -> None:
+    made = TrainConfig("flip", "queue", recipe="pushpop", hidden=99)
+    assert made == TrainConfig.from_dict(
+        {"task": "flip", "memory": "queue", "recipe": "pushpop", "hidden": 99}
+    )
+    assert made.hidden == 99
+    assert made.memory_width == RECIPES["pushpop"]("flip", "queue", 64)["memory_width"]
+    assert made.embedding == TrainConfig().embedding
+
+
+def test_a_default_that_is_given_goes_before_the_recipe() -> None:
+    default = TrainConfig().hidden
+    assert TrainConfig(recipe="pushpop").hidden != default
+    assert TrainConfig(recipe="pushpop", hidden=default).hidden == default
+
+
+def test_a_file_has_the_recipe_for_pairs_unless_another_is_named(tmp_path: Path) -> None:
+    path = str(tmp_path / "mine.tsv")
+    assert (TrainConfig(path).recipe, TrainConfig(path).memory) == ("pairs", "deque")
+    assert TrainConfig(path, recipe="paper").optimiser == "rmsprop"
+    deque = TrainConfig(path, push_bias=(1, -8))  # two: the recipe's memory is a deque
+    assert deque.push_bias == (1.0, -8.0)
+
+
+def test_other_values_for_some_options_leave_all_others_as_they_are() -> None:
+    config = TrainConfig("copy", "stack", recipe="pushpop", hidden=99)
+    for changed in (replace(config, task="reverse"), config.override({"task": "reverse"})):
+        assert config.differences(changed).keys() == {"task"}
+    assert TrainConfig("reverse", recipe="pushpop").curriculum_start != config.curriculum_start
+
+
+def test_saved_options_are_read_as_they_were_whatever_the_recipe() -> None:
+    saved = {**TrainConfig("copy").to_dict(), "recipe": "pushpop"}
+    assert TrainConfig.from_saved(saved).to_dict() == saved
+    del saved["hidden"]  # as if there had been no such option then
+    assert TrainConfig.from_saved(saved).hidden == TrainConfig().hidden
 
 
 def test_an_unknown_recipe_is_refused_by_name() -> None:

@@ -18,7 +18,7 @@ from pushpop.errors import InputError
 from pushpop.training import RunDirectory, train
 from pushpop.training import checkpoint as checkpoint_module
 from pushpop.training import data as data_module
-from pushpop.training.checkpoint import file_of, load_latest, steps_in
+from pushpop.training.checkpoint import checkpoint_path, load_latest, saved_steps
 from tests.training.runs import Killed, at_call, killed, remains, tiny
 
 
@@ -38,7 +38,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "log": (RunDirectory, "log"),
     "fsync": (checkpoint_module.os, "fsync"),
     "rename": (checkpoint_module.os, "replace"),
-    "prune": (checkpoint_module, "steps_in"),
+    "prune": (checkpoint_module, "saved_steps"),
     "model": (Transducer, "save_pretrained"),
 }
 POINTS = [
@@ -105,7 +105,7 @@ def test_a_signal_stops_after_the_batch_and_loses_nothing(
     if name == "SIGTERM":
         assert left.value.code == 143  # type: ignore[attr-defined]
     batch = number if place == "forward" else 6 * ((number + 1) // 2)
-    assert steps_in(tmp_path / "checkpoints")[0] == batch
+    assert saved_steps(tmp_path / "checkpoints")[0] == batch
     train(tiny(), tmp_path)
     assert remains(tmp_path) == straight
 
@@ -117,7 +117,7 @@ def test_a_second_ctrl_c_leaves_at_once(straight: dict[str, Any], tmp_path: Path
 
     with at_call(Transducer, "objective", 7, twice), pytest.raises(KeyboardInterrupt):
         train(tiny(), tmp_path)
-    assert steps_in(tmp_path / "checkpoints") == [4]
+    assert saved_steps(tmp_path / "checkpoints") == [4]
     train(tiny(), tmp_path)
     assert remains(tmp_path) == straight
 
@@ -181,5 +181,5 @@ def test_ten_kills_during_saves_never_lose_the_latest_checkpoint(tmp_path: Path)
         assert checkpoint.data == {"step": step}
         assert bool((checkpoint.tensors["model.w"] == step).all())
         known = step
-    assert file_of(tmp_path, 1).exists()
-    assert len(steps_in(tmp_path)) <= 4
+    assert checkpoint_path(tmp_path, 1).exists()
+    assert len(saved_steps(tmp_path)) <= 4

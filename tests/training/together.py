@@ -21,7 +21,7 @@ from pushpop.tasks import draw_batch, get_task
 from pushpop.training import TrainConfig, loop, session, train
 from pushpop.training import data as data_module
 from pushpop.training.data import make_data
-from pushpop.training.parallel import PATIENCE, Team
+from pushpop.training.parallel import TIMEOUT, TorchrunGroup
 from pushpop.training.trainer import Trainer
 from tests.training.runs import TOGETHER, at_call, tiny
 from tests.training.test_pairs import tiny as tiny_pairs
@@ -46,14 +46,14 @@ def gradients(rows: int) -> dict[str, float]:
     found = []
     for by_rank in (False, True):
         model.zero_grad()
-        team, nll, symbols = Team(), torch.zeros(()), 0
-        mine = team.share_of(batch)
+        team, nll, symbols = TorchrunGroup(), torch.zeros(()), 0
+        mine = team.shard(batch)
         if mine is not None:
             nll, symbols = model.likelihood(mine)
-        _, everybody = team.add(float(nll.detach()), symbols)
+        _, everybody = team.sum_losses(float(nll.detach()), symbols)
         if mine is not None:
             (nll / (2 * symbols if by_rank else everybody)).backward()  # type: ignore[no-untyped-call]
-        team.add_gradients(model)
+        team.sum_gradients(model)
         parts = [p.grad for p in model.parameters() if p.grad is not None]
         off = sum(float((a - b).square().sum()) for a, b in zip(parts, whole, strict=True))
         found.append((off / sum(float(g.square().sum()) for g in whole)) ** 0.5)
@@ -61,7 +61,7 @@ def gradients(rows: int) -> dict[str, float]:
 
 
 def weights_after_steps() -> str:
-    trainer = Trainer(config(), Team(), make_data(config()))
+    trainer = Trainer(config(), TorchrunGroup(), make_data(config()))
     for _ in range(6):
         trainer.step()
     return digest(trainer)
@@ -121,9 +121,9 @@ def spoil_weights() -> None:
     """Make the next gradient of this rank infinite, though its loss is finite."""
     original = Transducer.likelihood
 
-    def once(self: Transducer, batch: Any) -> Any:
+    def once(self: Transducer, *given: Any) -> Any:
         Transducer.likelihood = original  # type: ignore[method-assign]
-        nll, symbols = original(self, batch)
+        nll, symbols = original(self, *given)
         wrong = nll + (self.get_parameter("body.h0").sum() * 0).sqrt()
         return Likelihood(wrong, symbols)
 
@@ -133,9 +133,9 @@ def spoil_weights() -> None:
 def spoil_loss() -> None:
     original = Transducer.likelihood
 
-    def once(self: Transducer, batch: Any) -> Any:
+    def once(self: Transducer, *given: Any) -> Any:
         Transducer.likelihood = original  # type: ignore[method-assign]
-        nll, symbols = original(self, batch)
+        nll, symbols = original(self, *given)
         return Likelihood(nll * float("nan"), symbols)
 
     Transducer.likelihood = once  # type: ignore[method-assign]
@@ -143,7 +143,7 @@ def spoil_loss() -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", timeout=PATIENCE)
+    dist.init_process_group("gloo", timeout=TIMEOUT)
     (FOLDER / "occupied").mkdir(exist_ok=True)
     (FOLDER / "occupied" / "thesis.tex").write_text("dear reader")
     forward, step = (Transducer, "objective"), (Trainer, "step")

@@ -1,8 +1,13 @@
 """`pushpop evaluate`."""
 
+import json
 import sys
+from typing import TYPE_CHECKING
 
 from pushpop.errors import InputError
+
+if TYPE_CHECKING:
+    from pushpop.models import Transducer
 
 
 def evaluate(
@@ -39,9 +44,8 @@ def evaluate(
         worst: how many of the worst predictions are shown
         as_json: print the figures as JSON
     """
-    from pushpop.commands.pair_scores import print_pair_scores
     from pushpop.evaluation import evaluate as accuracy
-    from pushpop.experiments.lengths import check_saveable, save_length
+    from pushpop.experiments.records import check_saveable, save_length
     from pushpop.models.shipped import find_model
     from pushpop.tasks import get_task, parse_lengths
     from pushpop.training.trained import load_trained
@@ -51,8 +55,7 @@ def evaluate(
         raise InputError(f"{sequences} sequences asked for: expected at least 1")
     if save:
         check_saveable(model, ranges, task or checkpoint)
-    warn = lambda text: print("pushpop:", text, file=sys.stderr)  # noqa: E731
-    found = load_trained(find_model(model), task or None, warn, checkpoint)
+    found = load_trained(find_model(model), task or None, checkpoint=checkpoint)
     if pairs is not None:
         print_pair_scores(
             found.model,
@@ -80,3 +83,52 @@ def evaluate(
         print(f"{name:>9}  {scores}", flush=True)
         if save:
             save_length(model, row)
+
+
+def print_pair_scores(
+    model: "Transducer",
+    what: str,
+    path: str,
+    *,
+    columns: str,
+    skip_bad: bool,
+    beam: int,
+    worst: int,
+    as_json: bool,
+) -> None:
+    """Print how right a model is on a file of pairs, and the predictions that are most wrong."""
+    from pushpop.models.scoring import describe_prediction, score_pairs
+    from pushpop.models.spelling import describe_unknown
+    from pushpop.tasks.pairs_file import PairsOptions, read_pairs
+    from pushpop.tasks.pairs_text import TextForm
+    from pushpop.training.parallel import torch_threads
+
+    form = model.text or TextForm("spaces", "spaces", normalise="none")
+    file = read_pairs(path, PairsOptions.like(form, columns, skip_bad))
+    if file.form != form:
+        kind = "features" if form.features else "no features"
+        raise InputError(
+            f"{path}: {file.columns}; expected {kind}, as the model was trained with; name the "
+            f"columns, as in --columns {'1,2,3' if form.features else '1,2'}"
+        )
+    for text in filter(None, (file.describe_skipped(),)):
+        print("pushpop:", text, file=sys.stderr)
+    with torch_threads(1):
+        scores = score_pairs(model, file.pairs, beam)
+    if scores.unknown:
+        from collections import Counter
+
+        print("pushpop:", describe_unknown(Counter(scores.unknown)), file=sys.stderr)
+    if as_json:
+        print(json.dumps(scores.to_dict()))
+        return
+    figures = scores.to_dict()
+    print(f"{what} on {path}, {figures['pairs']:,} pairs")
+    print(f"accuracy           {figures['accuracy']:7.2%}   targets that are right as a whole")
+    print(f"word error rate    {figures['word_error_rate']:7.2%}   those that are not")
+    print(f"symbol error rate  {figures['symbol_error_rate']:7.2%}   edits a symbol of the targets")
+    shown = scores.worst(worst)
+    if shown:
+        print("\nworst: source, target, prediction")
+        for one in shown:
+            print(describe_prediction(model, one))

@@ -1,6 +1,5 @@
 """`pushpop export`."""
 
-import sys
 from pathlib import Path
 
 from pushpop.errors import InputError
@@ -29,6 +28,5 @@ def export(model: str, onnx: str = "") -> None:
     from pushpop.models.export import export_onnx
     from pushpop.training.trained import load_trained
 
-    warn = lambda text: print("pushpop:", text, file=sys.stderr)  # noqa: E731
-    for path in export_onnx(load_trained(found, None, warn).model, onnx):
+    for path in export_onnx(load_trained(found).model, onnx):
         print(path)

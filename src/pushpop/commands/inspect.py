@@ -37,14 +37,14 @@ def sizes(embedding: int = 64) -> None:
     Args:
         embedding: the width of the embeddings; the paper's figures are for 64
     """
+    from itertools import groupby
+
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    from pushpop.models.sizes import HIDDEN, PAPER, count_parameters, paper_config
-    from pushpop.tasks import get_task
+    from pushpop.experiments.sizes import size_rows
 
-    vocabulary = get_task("copy").vocabulary
     table = Table(
         title=f"Parameters with embeddings of {embedding}, memories of 256",
         caption="paper, core: the recurrent core, without embeddings and initial states;\n"
@@ -54,13 +54,9 @@ def sizes(embedding: int = 64) -> None:
     )
     for name in ("model", "hidden", "paper", "core", "off", "start", "total"):
         table.add_column(name, justify="left" if name == "model" else "right", no_wrap=True)
-    for which, hidden in enumerate(HIDDEN):
-        for model, figures in PAPER.items():
-            size = count_parameters(paper_config(model, hidden, embedding), vocabulary)
-            paper = figures[which]
-            printed = f"{paper:.1e}".replace("e+0", "e")
-            counts = (f"{count:,}" for count in (size.start, size.total))
-            off = f"{size.core / paper - 1:+.1%}"
-            table.add_row(model, str(hidden), printed, f"{size.core:,}", off, *counts)
+    for hidden, rows in groupby(size_rows(embedding), key=lambda row: row.hidden):
+        for row in rows:
+            counts = [f"{count:,}" for count in (row.size.start, row.size.total)]
+            table.add_row(row.model, str(hidden), row.paper, f"{row.size.core:,}", row.off, *counts)
         table.add_section()
     Console().print(table)

@@ -31,9 +31,9 @@ def report(results: str, out: str = "", readme: str = "", collect: str = "") -> 
     if sys.stdout.isatty():
         from rich.console import Console
 
-        from pushpop.experiments.terminal import rich_tables
+        from pushpop.experiments.table import to_terminal
 
-        Console().print(*rich_tables(made.rows), sep="\n")
+        Console().print(*to_terminal(made.rows), sep="\n")
     else:
         print(made.files["table.md"], end="")
     print(f"{len(made.files)} files in {out or results}: {', '.join(made.files)}", file=sys.stderr)

@@ -32,7 +32,7 @@ def sweep(
     from pushpop.experiments.jobs import plan
     from pushpop.experiments.presets import load_preset, select
     from pushpop.experiments.sweep import run_sweep, sweep_lock
-    from pushpop.experiments.sweep_view import LiveSweep, PlainSweep
+    from pushpop.experiments.sweep_view import LiveSweepView, PlainSweepView
     from pushpop.experiments.workers import LocalWorkers, Workers
 
     for name, value in (("workers", workers), ("steps", steps)):
@@ -46,15 +46,15 @@ def sweep(
         for job in plan(runs, folder, exact):
             print("finished" if job.finished else "to do   ", f"{job.config.steps:7,}", job.name)
         return
-    view = LiveSweep() if sys.stdout.isatty() else PlainSweep()
+    view = LiveSweepView() if sys.stdout.isatty() else PlainSweepView()
     with sweep_lock(folder, view) as lock:
-        hands: Workers = LocalWorkers(workers or os.cpu_count() or 1, lock)
+        pool: Workers = LocalWorkers(workers or os.cpu_count() or 1, lock)
         if ray:
             from pushpop.experiments.ray_workers import RayWorkers
 
-            hands = RayWorkers(ray, workers or None)
-        view.workers = max(1, min(hands.free(), len(runs)))
-        rows = run_sweep(plan(runs, folder, exact), hands, view)
+            pool = RayWorkers(ray, workers or None)
+        view.workers = max(1, min(pool.free(), len(runs)))
+        rows = run_sweep(plan(runs, folder, exact), pool, view)
     failed = [row for row in rows if row.state == "failed"]
     print(f"{len(rows) - len(failed)} of {len(rows)} runs finished, in {folder}")
     if failed:

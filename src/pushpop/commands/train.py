@@ -1,9 +1,8 @@
 """`pushpop train`: the options of a run are the fields of `TrainConfig`, and nothing else."""
 
 import sys
+from argparse import ArgumentParser
 from typing import Any
-
-from jsonargparse import ArgumentParser
 
 from pushpop.errors import InputError
 
@@ -22,9 +21,9 @@ def train(
     from pushpop.training import Diverged, RunDirectory, TrainConfig, read_config_file
     from pushpop.training import train as run_training
     from pushpop.training.config import CHANGEABLE
-    from pushpop.training.parallel import leads
+    from pushpop.training.parallel import is_leader
     from pushpop.training.run import default_directory
-    from pushpop.training.view import Plain, View
+    from pushpop.training.view import PlainView, View
 
     given = {name: text for name, text in options.items() if text is not None}
     if task is not None:
@@ -48,57 +47,48 @@ def train(
     if print_config:
         print(yaml.safe_dump(settings.to_dict(), sort_keys=False), end="")
         return
-    view: View = Plain()
-    if sys.stdout.isatty() and leads():
+    view: View = PlainView()
+    if sys.stdout.isatty() and is_leader():
         from pushpop.training.live import LiveView
 
         view = LiveView()
     try:
         run_training(settings, directory, view)
     except Diverged as error:
-        if leads():
+        if is_leader():
             print("pushpop:", error, file=sys.stderr)
         raise SystemExit(1) from None
-    if leads():
+    if is_leader():
         print(f"run: {directory}")
 
 
-def add_options(command: ArgumentParser) -> None:
+def add_options(parser: ArgumentParser) -> None:
     """An option for every field of `TrainConfig`, which reads the text; and what is about runs."""
     from dataclasses import fields
 
     from pushpop.training import TrainConfig
 
     metavars: dict[Any, str] = {int: "N", float: "X", bool: "true|false"}
-    about_runs = {
-        "--run": "the run's directory; by default runs/TASK-MEMORY-seedN",
-        "--resume": "go on with the run in this directory; --steps and the like may be new",
-        "--config": "a YAML or JSON file of options; the command line goes before it",
-    }
-    for field in fields(TrainConfig):
-        text = field.metadata["help"]
-        if field.name == "task":
-            command.add_argument("task", nargs="?", type=str, help=text)
-            for option, about in about_runs.items():
-                metavar = "FILE" if option == "--config" else "DIR"
-                command.add_argument(option, type=str, help=about, metavar=metavar)
-            command.add_argument(
-                "--print-config", action="store_true", help="print all options as YAML and leave"
-            )
-            continue
-        shown = "none" if field.default is None else str(field.default).lower()
-        option = f"--{field.name.replace('_', '-')}"
-        switch: dict[str, Any] = {"nargs": "?", "const": "true"} if field.type is bool else {}
-        switch["metavar"] = metavars.get(field.type, field.name.rpartition("_")[2].upper())
-        command.add_argument(option, type=str, help=f"{text} (default: {shown})", **switch)
-
-
-def option_names() -> list[str]:
-    """Every option, as it is typed."""
-    from dataclasses import fields
-
-    from pushpop.training import TrainConfig
-
-    names = ["run", "resume", "config", "print-config"]
-    names += [field.name.replace("_", "-") for field in fields(TrainConfig)]
-    return [f"--{name}" for name in names]
+    task, *options = fields(TrainConfig)
+    parser.add_argument("task", nargs="?", help=task.metadata["help"])
+    for option, metavar, text in (
+        ("--run", "DIR", "the run's directory; by default runs/TASK-MEMORY-seedN"),
+        (
+            "--resume",
+            "DIR",
+            "go on with the run in this directory; --steps and the like may be new",
+        ),
+        ("--config", "FILE", "a YAML or JSON file of options; the command line goes before it"),
+    ):
+        parser.add_argument(option, metavar=metavar, help=text)
+    parser.add_argument(
+        "--print-config", action="store_true", help="print all options as YAML and leave"
+    )
+    for each in options:
+        default = each.metadata["default"]
+        shown = "none" if default is None else str(default).lower()
+        text = f"{each.metadata['help']} (default: {shown})".replace("%", "%%")
+        switch: dict[str, Any] = {"nargs": "?", "const": "true"} if each.type is bool else {}
+        metavar = metavars.get(each.type, each.name.rpartition("_")[2].upper())
+        name = f"--{each.name.replace('_', '-')}"
+        parser.add_argument(name, metavar=metavar, help=text, **switch)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from pushpop.errors import InputError
 
 if TYPE_CHECKING:
-    from pushpop.models import Transducer
+    from pushpop.models import Hypothesis, Transducer
+    from pushpop.models.prediction import ParsedSource
 
 AT_ONCE = 256
 """Lines that are read before the first is answered; one by one from a terminal."""
@@ -29,65 +30,50 @@ def transduce(
     """
     from pushpop.models.shipped import find_model
     from pushpop.models.spelling import describe_unknown, unknown_symbols
-    from pushpop.training.threads import threads as computing_threads
+    from pushpop.training.parallel import torch_threads
     from pushpop.training.trained import load_trained
 
     bounds = {"nbest": (nbest, 0), "beam": (beam, 1), "max_length": (max_length, 0)}
     for name, (given, least) in {**bounds, "threads": (threads, 1)}.items():
         if given < least:
             raise InputError(f"{name} is {given}, expected {least} or more")
-    found = load_trained(find_model(model), None, _warn).model
+    found = load_trained(find_model(model)).model
     unknown: Counter[str] = Counter()
     try:
-        with computing_threads(threads):
+        with torch_threads(threads):
             for lines in _chunks(sys.stdin.buffer):
-                sources = [(line, _symbols(found, line, number)) for number, line in lines if line]
-                unknown += unknown_symbols(found, [symbols for _, symbols in sources])
-                answers = iter(_answers(found, sources, nbest, beam, max_length))
+                sources = [_parse(found, line, number) for number, line in lines if line]
+                unknown += unknown_symbols(found, [source.symbols for source in sources])
+                predicted = found.decode(
+                    sources,
+                    beam=max(beam, nbest),
+                    nbest=max(1, nbest),
+                    max_length=max_length or None,
+                )
+                answers = iter(predicted)
                 for _, line in lines:
-                    print(next(answers) if line else "")
+                    print(_answer(line, next(answers), nbest) if line else "")
                 sys.stdout.flush()
     finally:
         if unknown:
-            _warn(describe_unknown(unknown))
+            print("pushpop:", describe_unknown(unknown), file=sys.stderr)
 
 
-def _answers(
-    model: "Transducer",
-    sources: list[tuple[str, list[str]]],
-    nbest: int,
-    beam: int,
-    max_length: int,
-) -> Iterator[str]:
-    """What is printed for each source: a line, or one for each of its best predictions."""
-    from pushpop.models.spelling import spelt, target_text
-
-    found = model.decode(
-        [model.vocabulary.encode_source(symbols).tolist() for _, symbols in sources],
-        beam=max(beam, nbest),
-        nbest=max(1, nbest),
-        max_length=max_length or None,
-    )
-    for (line, symbols), hypotheses in zip(sources, found, strict=True):
-        texts = [target_text(model, spelt(model, symbols, one)) for one in hypotheses]
-        if not nbest:
-            yield texts[0]
-            continue
-        source = line.replace("\t", " ")
-        scores = [f"{one.score:.4f}" for one in hypotheses]
-        rows = zip(texts, scores, strict=True)
-        yield "\n".join(f"{source}\t{text}\t{score}" for text, score in rows)
+def _answer(line: str, found: "list[Hypothesis]", nbest: int) -> str:
+    """What is printed for a source: a line, or one for each of its best predictions."""
+    if not nbest:
+        return found[0].text
+    source = line.replace("\t", " ")
+    return "\n".join(f"{source}\t{one.text}\t{one.score:.4f}" for one in found)
 
 
-def _symbols(model: "Transducer", line: str, number: int) -> list[str]:
-    from pushpop.models.spelling import source_symbols
+def _parse(model: "Transducer", line: str, number: int) -> "ParsedSource":
+    from pushpop.models.prediction import parse_source
 
     try:
-        symbols = source_symbols(model, line)
-        model.vocabulary.encode_source(symbols)
+        return parse_source(model, line)
     except InputError as error:
         raise InputError(f"standard input:{number}: {error}") from None
-    return symbols
 
 
 def _chunks(stream: BinaryIO) -> Iterator[list[tuple[int, str]]]:
@@ -113,7 +99,3 @@ def _chunks(stream: BinaryIO) -> Iterator[list[tuple[int, str]]]:
             chunk = []
     if chunk:
         yield chunk
-
-
-def _warn(text: str) -> None:
-    print("pushpop:", text, file=sys.stderr)

@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, writing
 from pushpop.experiments.presets import identity
-from pushpop.experiments.records import LENGTHS, RunRecord, read_results
+from pushpop.experiments.records import LENGTHS_FILE, RunRecord, read_results
 from pushpop.files import write_file
 from pushpop.training import RunDirectory
-from pushpop.training.run import CONFIG, ENVIRONMENT, METRICS, REPORT
+from pushpop.training.run import ENVIRONMENT_FILE, METRICS_FILE, REPORT_FILE, TRAINING_FILE
 
 LINES = 400
 """Lines of a log that are kept; lines with accuracies are all kept."""
@@ -19,22 +19,20 @@ def collect(source: Path, target: Path) -> list[Path]:
     copies = []
     for run in read_results(source):
         origin, copy = run.path, target / run.name
-        if (copy / CONFIG).exists() and identity(RunDirectory(copy).config()) != identity(
+        if (copy / TRAINING_FILE).exists() and identity(RunDirectory(copy).config()) != identity(
             run.config
         ):
             raise InputError(f"{copy}: holds another run than {origin}: give another folder")
-        try:
+        with writing(copy):
             copy.mkdir(parents=True, exist_ok=True)
-            for name in (ENVIRONMENT, CONFIG, LENGTHS):
+            for name in (ENVIRONMENT_FILE, TRAINING_FILE, LENGTHS_FILE):
                 if (origin / name).exists():
                     write_file(copy / name, (origin / name).read_bytes())
-            write_file(copy / METRICS, compact(run).encode())
+            write_file(copy / METRICS_FILE, compact(run).encode())
             if run.report is not None:
-                write_file(copy / REPORT, (origin / REPORT).read_bytes())
+                write_file(copy / REPORT_FILE, (origin / REPORT_FILE).read_bytes())
             else:
-                (copy / REPORT).unlink(missing_ok=True)
-        except OSError as error:
-            raise InputError(f"{copy}: cannot be written: {error.strerror or error}") from None
+                (copy / REPORT_FILE).unlink(missing_ok=True)
         copies.append(copy)
     return copies
 

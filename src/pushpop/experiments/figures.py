@@ -4,7 +4,7 @@ import io
 import re
 from typing import Any
 
-from pushpop.experiments.paper import MODELS, TASKS
+from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
 from pushpop.experiments.records import RunRecord
 from pushpop.experiments.selection import Choice
 from pushpop.experiments.summaries import measured_lengths
@@ -58,8 +58,10 @@ def convergence(choices: list[Choice], recipe: str) -> str | None:
                 for run in found:
                     steps = [record["step"] for record in run.tests]
                     values = [record[lengths]["coarse"] for record in run.tests]
-                    panel.plot(steps, values, label=MODELS.get(run.model), **_style(run.model))
-                panel.set_title(f"{TASKS.get(task, task)}, {lengths}", fontsize=9)
+                    panel.plot(
+                        steps, values, label=PAPER_MODELS.get(run.model), **_style(run.model)
+                    )
+                panel.set_title(f"{PAPER_TASKS.get(task, task)}, {lengths}", fontsize=9)
                 panel.set_xscale("log")
                 panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
                 panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -95,10 +97,10 @@ def accuracy_by_length(choices: list[Choice], recipe: str) -> str | None:
                 rows_found = sorted(measured_lengths(run).items())
                 lengths = [length for length, _ in rows_found]
                 values = [row["coarse"] for _, row in rows_found]
-                panel.plot(lengths, values, label=MODELS.get(run.model), **_style(run.model))
+                panel.plot(lengths, values, label=PAPER_MODELS.get(run.model), **_style(run.model))
             low, high = found[0].config.training_range
             panel.axvspan(low, high, color=INK, alpha=0.12, linewidth=0)
-            panel.set_title(TASKS.get(task, task), fontsize=9)
+            panel.set_title(PAPER_TASKS.get(task, task), fontsize=9)
             panel.set_xscale("log", base=2)
             panel.set_xticks(every, [f"{length:,}" for length in every], rotation=45)
             panel.minorticks_off()
@@ -146,7 +148,7 @@ def _legend(figure: Any, panels: Any) -> None:
         for line in panel.get_lines()
         if not str(line.get_label()).startswith("_")
     }
-    order = [name for name in MODELS.values() if name in lines]
+    order = [name for name in PAPER_MODELS.values() if name in lines]
     figure.legend(
         [lines[name] for name in order], order, loc="outside lower center", ncols=4, fontsize=8
     )

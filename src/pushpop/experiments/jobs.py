@@ -1,7 +1,7 @@
 """A run as a piece of work: something a worker on any machine with the same folder can do."""
 
+import logging
 import time
-import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -10,11 +10,13 @@ from pushpop.errors import InputError
 from pushpop.experiments.presets import PlannedRun, identity
 from pushpop.experiments.records import find_runs
 from pushpop.training import Diverged, RunDirectory, TrainConfig, train
-from pushpop.training.run import CONFIG, Occupied, is_the_end
-from pushpop.training.view import Plain
+from pushpop.training.run import TRAINING_FILE, RunLocked, is_final
+from pushpop.training.view import PlainView
+
+logger = logging.getLogger(__name__)
 
 LOGS = "logs"
-PATIENCE = 60.0
+LOCK_TIMEOUT = 60.0
 """Seconds to wait for another process to save and leave."""
 
 
@@ -54,7 +56,7 @@ def plan(runs: tuple[PlannedRun, ...], out: Path, exact: bool = False) -> list[J
 
     A run is not made shorter than it was planned before; `exact`: not shorter than it is by now.
     """
-    if (out / CONFIG).exists():
+    if (out / TRAINING_FILE).exists():
         raise InputError(f"{out}: is a run, expected a folder for runs")
     known: dict[str, Path] = {}
     taken = set()
@@ -74,7 +76,7 @@ def plan(runs: tuple[PlannedRun, ...], out: Path, exact: bool = False) -> list[J
             least = before.batches_done() if exact else before.config().steps
             config = replace(config, steps=max(config.steps, least))
             report = before.report()
-            finished = report is not None and is_the_end(report, config)
+            finished = report is not None and is_final(report, config)
         taken.add(name)
         jobs.append(Job(name, out / name, out / LOGS / f"{name}.log", config, finished))
     return jobs
@@ -82,22 +84,22 @@ def plan(runs: tuple[PlannedRun, ...], out: Path, exact: bool = False) -> list[J
 
 def perform(job: Job) -> Outcome:
     """Train, in this process. A worker that was given up may still be at it: it is waited for."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + LOCK_TIMEOUT
     try:
         while True:
             try:
-                train(job.config, job.directory, Plain())
+                train(job.config, job.directory, PlainView())
                 break
-            except Occupied:
+            except RunLocked:
                 if time.monotonic() > until:
                     raise
             time.sleep(0.5)
     except (KeyboardInterrupt, SystemExit):
         return Outcome(job.name, "stopped")
     except (InputError, Diverged) as error:
-        print(error, flush=True)
+        logger.error("%s", error)
         return Outcome(job.name, "failed", " ".join(str(error).split()))
     except Exception as error:
-        traceback.print_exc()
+        logger.exception("%s", job.name)
         return Outcome(job.name, "failed", " ".join(f"{type(error).__name__}: {error}".split()))
     return Outcome(job.name, "done")

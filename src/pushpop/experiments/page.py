@@ -6,10 +6,10 @@ from importlib.resources import files
 from string import Template
 
 from pushpop.experiments.figures import inline
-from pushpop.experiments.records import SOLVED, RunRecord
+from pushpop.experiments.records import SOLVED_ACCURACY, RunRecord
 from pushpop.experiments.selection import PROTOCOL, RULE, Choice
 from pushpop.experiments.summaries import Summary
-from pushpop.experiments.table import HEADERS, PAPERS, Row, by_recipe, caption, cells
+from pushpop.experiments.table import HEADERS, PAPER_COLUMNS, Row, by_recipe, caption, cells
 
 TITLE = "Learning to transduce with unbounded memory: results"
 
@@ -66,7 +66,9 @@ def html_table(
 
 def _cell(text: str, mark: bool) -> str:
     coarse = text.partition(" / ")[0] if " / " in text else ""
-    solved = mark and coarse.replace(".", "", 1).isdecimal() and SOLVED <= float(coarse) <= 1
+    solved = (
+        mark and coarse.replace(".", "", 1).isdecimal() and SOLVED_ACCURACY <= float(coarse) <= 1
+    )
     return f"<td{_class('solved' if solved else '')}>{escape(text)}</td>"
 
 
@@ -83,7 +85,7 @@ def _table(rows: list[Row]) -> str:
             classes.append(f"{'first ' if row.task != task else ''}{state}".strip())
             task = row.task
         title = escape(heading.replace("`", ""))
-        body = html_table(HEADERS, [cells(row) for row in group], classes, PAPERS)
+        body = html_table(HEADERS, [cells(row) for row in group], classes, PAPER_COLUMNS)
         parts.append(f"<h3>{title}</h3>\n{body}")
     return f"<p>{escape(caption(rows))}</p>\n" + "\n".join(parts)
 

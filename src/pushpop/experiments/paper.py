@@ -10,14 +10,14 @@ from typing import Any
 from pushpop.errors import InputError
 from pushpop.training import TrainConfig
 
-TASKS = {
+PAPER_TASKS = {
     "copy": "Sequence copying",
     "reverse": "Sequence reversal",
     "flip": "Bigram flipping",
     "svo-sov": "SVO to SOV",
     "gender": "Gender conjugation",
 }
-MODELS = {
+PAPER_MODELS = {
     "lstm1": "1-layer LSTM",
     "lstm2": "2-layer LSTM",
     "lstm4": "4-layer LSTM",
@@ -57,11 +57,11 @@ def model_options(model: object) -> dict[str, Any]:
         return {"memory": model, "layers": 1}
     match = re.fullmatch(r"lstm([1-9]\d?)", model) if isinstance(model, str) else None
     if match is None:
-        known = ", ".join([*MEMORIES, *(name for name in MODELS if name not in MEMORIES)])
+        known = ", ".join([*MEMORIES, *(name for name in PAPER_MODELS if name not in MEMORIES)])
         raise InputError(f"model is {model!r}, expected {known}")
     return {"memory": "none", "layers": int(match[1])}
 
 
-def model_of(config: TrainConfig) -> str:
+def model_name(config: TrainConfig) -> str:
     """The name of the model that options describe: what is in its memory's place."""
     return f"lstm{config.layers}" if config.memory == "none" else config.memory

@@ -16,8 +16,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from pushpop.errors import InputError, did_you_mean
-from pushpop.experiments.paper import model_of, model_options
+from pushpop.errors import InputError, did_you_mean, reading
+from pushpop.experiments.paper import model_name, model_options
 from pushpop.training import TrainConfig
 from pushpop.training.config import CHANGEABLE
 
@@ -65,12 +65,8 @@ def load_preset(preset: str, override: Mapping[str, Any] | None = None) -> Prese
             raise InputError(
                 f"no preset {preset!r}{hint}; expected {', '.join(names)}, or a YAML file"
             )
-        try:
+        with reading(path):
             text, where = path.read_text("utf-8"), preset
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: not UTF-8: {error}") from None
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -118,7 +114,7 @@ def read_preset(data: Any, where: str, override: Mapping[str, Any]) -> Preset:
 
 def run_name(config: TrainConfig, axes: list[str]) -> str:
     """What is trained on what, then the value of everything that varies."""
-    parts = [Path(config.task).stem, model_of(config)]
+    parts = [Path(config.task).stem, model_name(config)]
     options = config.to_dict()
     for axis in axes:
         if axis in ("task", "model", "memory", "layers", *CHANGEABLE):
@@ -153,7 +149,7 @@ def select(runs: tuple[PlannedRun, ...], only: str) -> tuple[PlannedRun, ...]:
 
 
 def _matches(config: TrainConfig, wanted: dict[str, list[str]]) -> bool:
-    options = {**config.to_dict(), "model": model_of(config)}
+    options = {**config.to_dict(), "model": model_name(config)}
     for name, values in wanted.items():
         if name not in options:
             raise InputError(f"only: unknown option {name!r}{did_you_mean(name, options)}")

@@ -5,7 +5,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from socket import gethostname
 from typing import Any
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, log_to
 from pushpop.experiments.jobs import Job, Outcome, perform
 
 
@@ -82,6 +82,8 @@ def run_job(data: dict[str, Any], folder: str) -> dict[str, Any]:
         os.chdir(folder)
     job = Job.from_dict(data)
     job.log.parent.mkdir(parents=True, exist_ok=True)
-    with open(job.log, "a", encoding="utf-8") as log, redirect_stdout(log), redirect_stderr(log):
-        print(f"on {gethostname()}, Ray node {get_runtime_context().get_node_id()}", flush=True)
-        return vars(perform(job))
+    with open(job.log, "a", encoding="utf-8") as log:
+        log.write(f"on {gethostname()}, Ray node {get_runtime_context().get_node_id()}\n")
+        log.flush()
+        with redirect_stdout(log), redirect_stderr(log), log_to(log):
+            return vars(perform(job))

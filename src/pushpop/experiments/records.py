@@ -1,17 +1,21 @@
-"""What a run directory says about its run, finished or going on, without its model."""
+"""What a run directory says about its run, finished or going on, without its model; and accuracies
+at single lengths, kept with the run that they were measured on."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pushpop.errors import InputError
-from pushpop.experiments.paper import model_of
+from pushpop.errors import InputError, reading, writing
+from pushpop.experiments.paper import model_name
+from pushpop.files import write_file
+from pushpop.tasks import LengthRange
 from pushpop.training import RunDirectory, TrainConfig
-from pushpop.training.run import CONFIG, METRICS
+from pushpop.training.run import METRICS_FILE, TRAINING_FILE
 
-LENGTHS = "lengths.json"
-SOLVED = 0.99
+LENGTHS_FILE = "lengths.json"
+SOLVED_ACCURACY = 0.99
 """Test coarse accuracy at which a report calls a task solved."""
 
 
@@ -30,7 +34,7 @@ class RunRecord:
     @property
     def model(self) -> str:
         """What is in its memory's place: stack, lstm2..."""
-        return model_of(self.config)
+        return model_name(self.config)
 
     @property
     def size(self) -> str:
@@ -76,8 +80,10 @@ class RunRecord:
 
     @property
     def solved_at(self) -> int | None:
-        """The first test that found test coarse accuracy at `SOLVED` or above."""
-        steps = (record["step"] for record in self.tests if record["test"]["coarse"] >= SOLVED)
+        """The first test that found test coarse accuracy at `SOLVED_ACCURACY` or above."""
+        steps = (
+            record["step"] for record in self.tests if record["test"]["coarse"] >= SOLVED_ACCURACY
+        )
         return next(steps, None)
 
 
@@ -89,31 +95,28 @@ def read_run(path: Path, name: str = "") -> RunRecord:
         path,
         run.config(),
         run.report(),
-        read_metrics(path / METRICS),
-        read_lengths(path / LENGTHS),
+        read_metrics(path / METRICS_FILE),
+        read_lengths(path / LENGTHS_FILE),
         run.environment(),
     )
 
 
 def find_runs(folder: Path) -> list[Path]:
     """The run directories in a folder (or the folder itself), by name."""
-    if (folder / CONFIG).exists():
+    if (folder / TRAINING_FILE).exists():
         return [folder]
-    try:
-        return sorted(path for path in folder.iterdir() if (path / CONFIG).exists())
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read: {error.strerror or error}") from None
+    with reading(folder), suppress(FileNotFoundError):
+        return sorted(path for path in folder.iterdir() if (path / TRAINING_FILE).exists())
+    return []
 
 
 def read_results(folder: Path) -> list[RunRecord]:
     """Every run in a folder and the folders in it, by name."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder, expected one with run directories in it")
-    paths = sorted(path.parent for path in folder.rglob(CONFIG))
+    paths = sorted(path.parent for path in folder.rglob(TRAINING_FILE))
     if not paths:
-        raise InputError(f"{folder}: no run in it: expected directories with a {CONFIG}")
+        raise InputError(f"{folder}: no run in it: expected directories with a {TRAINING_FILE}")
     return [
         read_run(path, path.relative_to(folder).as_posix() if path != folder else path.name)
         for path in paths
@@ -122,13 +125,11 @@ def read_results(folder: Path) -> list[RunRecord]:
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The lines of a run's log."""
-    try:
-        lines = path.read_text("utf-8").splitlines(keepends=True)
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InputError(f"{path}: cannot be read: {reason}") from None
+    with reading(path):
+        try:
+            lines = path.read_text("utf-8").splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
     if lines and not lines[-1].endswith("\n"):
         lines.pop()
     records = []
@@ -161,3 +162,28 @@ def read_lengths(path: Path) -> dict[str, Any]:
             f"{path}: expected a step and rows of length, coarse and fine: {error!r}"
         ) from None
     return dict(data)
+
+
+def check_saveable(model: str, ranges: list[LengthRange], other: str) -> None:
+    """Refuse to keep figures that are not those of a finished run's own model and task."""
+    if not (Path(model) / TRAINING_FILE).exists() or read_run(Path(model)).report is None:
+        raise InputError(f"{model}: not a finished run: --save keeps figures in finished runs")
+    if other:
+        raise InputError(f"--save keeps figures of the run's own model and task: leave out {other}")
+    for low, high in ranges:
+        if low != high:
+            raise InputError(f"--save keeps figures of lengths one by one, not of {low}-{high}")
+
+
+def save_length(model: str, figures: dict[str, Any]) -> None:
+    """Add what `evaluate` has found at a length, or renew it; other models' figures are dropped."""
+    path = Path(model) / LENGTHS_FILE
+    step = read_run(Path(model)).kept_step
+    before = read_lengths(path)
+    rows = {row["length"]: row for row in before.get("rows", []) if before["step"] == step}
+    row = {"length": figures["lengths"][0]}
+    row |= {name: figures[name] for name in ("sequences", "coarse", "fine", "perplexity")}
+    rows[row["length"]] = row
+    data = {"step": step, "rows": [rows[length] for length in sorted(rows)]}
+    with writing(path):
+        write_file(path, f"{json.dumps(data, indent=1)}\n".encode())

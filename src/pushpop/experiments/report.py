@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, reading, writing
 from pushpop.experiments.figures import accuracy_by_length, convergence
 from pushpop.experiments.page import make_page
 from pushpop.experiments.records import RunRecord, read_results
@@ -76,30 +76,24 @@ def make_report(folder: Path) -> Report:
 
 def write_report(report: Report, out: Path) -> None:
     """Write a report's files, each whole or not at all."""
-    try:
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
         for name, text in report.files.items():
             write_file(out / name, text.encode())
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written: {error.strerror or error}") from None
 
 
 def put_into_readme(table: str, path: Path) -> bool:
     """Replace the table between the two marks; says whether anything has changed."""
-    try:
+    with reading(path):
         text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise InputError(f"{path}: expected a line {BEGIN} and, after it, a line {END}")
     new = f"{before}{BEGIN}\n{table}{END}{after}"
     if new != text:
-        try:
+        with writing(path):
             write_file(path, new.encode())
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
     return new != text
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import inf
 
-from pushpop.experiments.paper import MODELS, TASKS
+from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
 from pushpop.experiments.records import RunRecord
 from pushpop.training import TrainConfig
 from pushpop.training.config import CHANGEABLE
@@ -19,7 +19,7 @@ PROTOCOL = (
     "good test; under the paper's recipe they also have its sizes, 256 or 512 with a memory of "
     "256, and no option but the learning rate is another."
 )
-HOW_OFTEN = ("report_every", "evaluate_every", "evaluate_sequences", "checkpoint_every")
+REPORTING_OPTIONS = ("report_every", "evaluate_every", "evaluate_sequences", "checkpoint_every")
 """Options that change what is known of a run, and not the run."""
 GRID = ("task", "recipe", "memory", "layers", "hidden", "memory_width", "learning_rate", "seed")
 """Options in which the runs of a table may differ."""
@@ -46,14 +46,14 @@ def in_protocol(run: RunRecord) -> bool:
     if config.recipe != "paper":
         return True
     sizes = config.hidden in (256, 512) and (config.memory == "none" or config.memory_width == 256)
-    return sizes and not departures(config)
+    return sizes and not nonstandard_options(config)
 
 
-def departures(config: TrainConfig) -> str:
+def nonstandard_options(config: TrainConfig) -> str:
     """The options that are not as the recipe has them, but for those of the grid, in words."""
     named = {"task": config.task, "memory": config.memory, "recipe": config.recipe}
     usual = TrainConfig.from_dict(named).to_dict()
-    allowed = {*GRID, *HOW_OFTEN, *CHANGEABLE}
+    allowed = {*GRID, *REPORTING_OPTIONS, *CHANGEABLE}
     found = {k: v for k, v in config.to_dict().items() if k not in allowed and v != usual[k]}
     return ", ".join(f"{name} {value}" for name, value in found.items())
 
@@ -65,13 +65,13 @@ def choose(runs: list[RunRecord]) -> list[Choice]:
     """
     runs = [run for run in runs if in_protocol(run)] or runs
     groups: dict[tuple[str, str, str], list[RunRecord]] = {
-        ("paper", task, model): [] for task in TASKS for model in MODELS
+        ("paper", task, model): [] for task in PAPER_TASKS for model in PAPER_MODELS
     }
     for run in runs:
         groups.setdefault((run.config.recipe, run.config.task, run.model), []).append(run)
     return [
         Choice(*key, min(found, key=rank, default=None), tuple(sorted(found, key=rank)))
-        for key, found in sorted(groups.items(), key=lambda group: _place(*group[0]))
+        for key, found in sorted(groups.items(), key=lambda group: _sort_key(*group[0]))
     ]
 
 
@@ -80,10 +80,14 @@ def rank(run: RunRecord) -> tuple[float, str]:
     return (inf if run.perplexity is None else run.perplexity, run.name)
 
 
-def _place(recipe: str, task: str, model: str) -> tuple[object, ...]:
+def _sort_key(recipe: str, task: str, model: str) -> tuple[object, ...]:
     """The paper's order; what it does not have comes after."""
 
     def index(name: str, known: list[str]) -> tuple[int, str]:
         return (known.index(name), "") if name in known else (len(known), name)
 
-    return index(recipe, ["paper"]), index(task, list(TASKS)), index(model, list(MODELS))
+    return (
+        index(recipe, ["paper"]),
+        index(task, list(PAPER_TASKS)),
+        index(model, list(PAPER_MODELS)),
+    )

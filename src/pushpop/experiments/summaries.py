@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from pushpop.experiments.paper import MODELS, TASKS
+from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
 from pushpop.experiments.presets import identity
 from pushpop.experiments.records import RunRecord
-from pushpop.experiments.selection import Choice, departures
+from pushpop.experiments.selection import Choice, nonstandard_options
+from pushpop.experiments.sizes import size_rows
 
 SHOWN = {
     "task",
@@ -44,17 +45,10 @@ class Summary:
 
 def size_table() -> Summary:
     """The paper's model sizes beside ours."""
-    from pushpop.models.sizes import HIDDEN, PAPER, count_parameters, paper_config
-    from pushpop.tasks import get_task
-
-    vocabulary = get_task("copy").vocabulary
-    lines = []
-    for which, hidden in enumerate(HIDDEN):
-        for model, figures in PAPER.items():
-            core = count_parameters(paper_config(model, hidden), vocabulary).core
-            paper = f"{figures[which]:.1e}".replace("e+0", "e")
-            off = f"{core / figures[which] - 1:+.1%}"
-            lines.append((model, str(hidden), paper, f"{core:,}", off))
+    lines = [
+        (row.model, str(row.hidden), row.paper, f"{row.size.core:,}", row.off)
+        for row in size_rows()
+    ]
     return Summary(
         "sizes",
         "Model sizes",
@@ -104,7 +98,7 @@ def seed_table(runs: list[RunRecord]) -> Summary:
             continue
         one = group[0].config
         solved = [run.solved_at for run in group if run.solved_at is not None]
-        options = (one.recipe, group[0].size, f"{one.learning_rate:g}", departures(one))
+        options = (one.recipe, group[0].size, f"{one.learning_rate:g}", nonstandard_options(one))
         when = f"{min(solved):,} / {median(solved):,.0f} / {max(solved):,}" if solved else ""
         most = f"{max(run.step for run in group):,}"
         lines.append((*_names(group[0]), *options, f"{len(solved)} of {len(group)}", when, most))
@@ -143,7 +137,7 @@ def all_runs_csv(runs: list[RunRecord], choices: list[Choice]) -> str:
 
 
 def _names(run: RunRecord) -> tuple[str, str]:
-    return TASKS.get(run.config.task, run.config.task), MODELS.get(run.model, run.model)
+    return PAPER_TASKS.get(run.config.task, run.config.task), PAPER_MODELS.get(run.model, run.model)
 
 
 def _without_seed(run: RunRecord) -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal
 
-from pushpop.errors import InputError
-from pushpop.experiments.jobs import LOGS, PATIENCE, Job, Outcome
+from pushpop.errors import InputError, writing
+from pushpop.experiments.jobs import LOCK_TIMEOUT, LOGS, Job, Outcome
 from pushpop.experiments.workers import Workers
-from pushpop.training.checkpoint import steps_in
+from pushpop.training.checkpoint import saved_steps
 from pushpop.training.interrupt import Signals
 
 LOCK = ".sweep-lock"
@@ -20,29 +20,29 @@ POLL = 0.1
 
 
 @dataclass(eq=False)
-class Progress:
+class JobStatus:
     """Where a job is."""
 
     job: Job
     state: Literal["waiting", "running", "done", "failed"] = "waiting"
-    before: bool = False  # it was finished when the sweep began
+    finished_before: bool = False  # it was finished when the sweep began
     failures: int = 0
     error: str = ""
     started: float = 0.0
-    saved: int = -1  # the checkpoint that the last attempt began with
+    start_step: int = -1  # the checkpoint that the last attempt began with
 
 
 @dataclass(eq=False)
 class SweepView:
     """Shows nothing; `sweep_view.py` has two that do."""
 
-    rows: list[Progress] = field(default_factory=list)
+    rows: list[JobStatus] = field(default_factory=list)
 
-    def begin(self, rows: list[Progress]) -> None:
+    def begin(self, rows: list[JobStatus]) -> None:
         """The sweep starts."""
         self.rows = rows
 
-    def event(self, row: Progress, what: str) -> None:
+    def event(self, row: JobStatus, what: str) -> None:
         """A run was started, is done, failed..."""
 
     def message(self, text: str) -> None:
@@ -55,7 +55,7 @@ class SweepView:
         """Nothing more will come."""
 
 
-def run_sweep(jobs: list[Job], workers: Workers, view: SweepView | None = None) -> list[Progress]:
+def run_sweep(jobs: list[Job], workers: Workers, view: SweepView | None = None) -> list[JobStatus]:
     """Do every job that is not finished, and tell what became of each.
 
     A run that fails is tried once more, after the others; a run whose worker was lost is tried
@@ -63,7 +63,10 @@ def run_sweep(jobs: list[Job], workers: Workers, view: SweepView | None = None) 
     finish its batch and save, and then raise `KeyboardInterrupt` and `SystemExit(143)`.
     """
     view = view or SweepView()
-    rows = [Progress(job, "done", before=True) if job.finished else Progress(job) for job in jobs]
+    rows = [
+        JobStatus(job, "done", finished_before=True) if job.finished else JobStatus(job)
+        for job in jobs
+    ]
     by_name = {row.job.name: row for row in rows}
     waiting = deque(row for row in rows if row.state == "waiting")
     running = 0
@@ -93,15 +96,15 @@ def run_sweep(jobs: list[Job], workers: Workers, view: SweepView | None = None) 
     return rows
 
 
-def _start(row: Progress, workers: Workers, view: SweepView) -> None:
+def _start(row: JobStatus, workers: Workers, view: SweepView) -> None:
     row.job.log.parent.mkdir(parents=True, exist_ok=True)
     row.state, row.started = "running", time.monotonic()
-    row.saved = _latest(row.job)
+    row.start_step = _latest(row.job)
     workers.submit(row.job)
     view.event(row, "started")
 
 
-def _end(row: Progress, outcome: Outcome, view: SweepView) -> None:
+def _end(row: JobStatus, outcome: Outcome, view: SweepView) -> None:
     """Enter how an attempt ended; a row that is to be tried again is waiting."""
     if outcome.kind == "done":
         row.state, row.error = "done", ""
@@ -110,7 +113,7 @@ def _end(row: Progress, outcome: Outcome, view: SweepView) -> None:
     row.error = outcome.error
     if outcome.kind != "failed" and (last := last_line(row.job.log)):
         row.error = f"{row.error or 'stopped'}; its last line: {last}"
-    if outcome.kind == "failed" or _latest(row.job) <= row.saved:
+    if outcome.kind == "failed" or _latest(row.job) <= row.start_step:
         row.failures += 1
     row.state = "waiting" if row.failures < 2 else "failed"
     view.event(row, "failed" if row.state == "failed" else "again")
@@ -118,7 +121,7 @@ def _end(row: Progress, outcome: Outcome, view: SweepView) -> None:
 
 def _latest(job: Job) -> int:
     """The last batch that is saved, or -1."""
-    return max(steps_in(job.directory / "checkpoints"), default=-1)
+    return max(saved_steps(job.directory / "checkpoints"), default=-1)
 
 
 def last_line(log: Path) -> str:
@@ -136,11 +139,9 @@ def sweep_lock(out: Path, view: SweepView) -> Iterator[int]:
 
     Workers inherit the file and with it the lock: those of a killed sweep are waited for.
     """
-    try:
+    with writing(out):
         (out / LOGS).mkdir(parents=True, exist_ok=True)
         lock = open(out / LOCK, "wb")  # noqa: SIM115  closed below
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written: {error.strerror or error}") from None
     with lock:
         _wait_for(lock, out, view)
         yield lock.fileno()
@@ -150,7 +151,7 @@ def _wait_for(lock: IO[bytes], out: Path, view: SweepView) -> None:
     with suppress(ImportError):
         import fcntl
 
-        until, told = time.monotonic() + PATIENCE, False
+        until, told = time.monotonic() + LOCK_TIMEOUT, False
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,15 +9,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pushpop.experiments.paper import model_of
+from pushpop.experiments.paper import model_name
 from pushpop.experiments.records import read_metrics
-from pushpop.experiments.sweep import Progress, SweepView
+from pushpop.experiments.sweep import JobStatus, SweepView
 from pushpop.training import RunDirectory
-from pushpop.training.run import METRICS
+from pushpop.training.run import METRICS_FILE
 
 
 @dataclass
-class Standing:
+class RunMetrics:
     """What the files of a run say about it now."""
 
     step: int = 0
@@ -28,23 +28,23 @@ class Standing:
 
 
 @dataclass(eq=False)
-class Watched(SweepView):
+class TrackingSweepView(SweepView):
     """Keeps up with the runs' files, and estimates the time left."""
 
     workers: int = 1
-    standings: dict[str, Standing] = field(default_factory=dict)
+    run_metrics: dict[str, RunMetrics] = field(default_factory=dict)
 
-    def begin(self, rows: list[Progress]) -> None:
+    def begin(self, rows: list[JobStatus]) -> None:
         """Look at every run once."""
         self.rows = rows
         for row in rows:
-            self.standings[row.job.name] = Standing()
-            self.look(row)
+            self.run_metrics[row.job.name] = RunMetrics()
+            self.refresh(row)
 
-    def look(self, row: Progress) -> Standing:
+    def refresh(self, row: JobStatus) -> RunMetrics:
         """Read a run's files again."""
-        found = self.standings[row.job.name]
-        for record in read_metrics(row.job.directory / METRICS):
+        found = self.run_metrics[row.job.name]
+        for record in read_metrics(row.job.directory / METRICS_FILE):
             found.step = record["step"]
             found.perplexity = record.get("perplexity", found.perplexity)
             found.accuracy = accuracy_of(record) or found.accuracy
@@ -57,26 +57,26 @@ class Watched(SweepView):
             found.seconds_a_batch = elapsed / (found.step - found.first_step)
         return found
 
-    def event(self, row: Progress, what: str) -> None:
+    def event(self, row: JobStatus, what: str) -> None:
         """Note where a run starts from."""
-        found = self.look(row)
+        found = self.refresh(row)
         if what == "started":
-            found.first_step = max(found.step, row.saved)
+            found.first_step = max(found.step, row.start_step)
 
     def left(self) -> str:
         """The time that the open runs will take, by the speed of those of the same model."""
         speeds: dict[str, list[float]] = {}
         for row in self.rows:
-            speed = self.standings[row.job.name].seconds_a_batch
+            speed = self.run_metrics[row.job.name].seconds_a_batch
             if speed is not None:
-                speeds.setdefault(model_of(row.job.config), []).append(speed)
+                speeds.setdefault(model_name(row.job.config), []).append(speed)
         means = {model: sum(found) / len(found) for model, found in speeds.items()}
         if not means:
             return "time left unknown"
         anyone = sum(means.values()) / len(means)
         seconds = sum(
-            max(0, row.job.config.steps - self.standings[row.job.name].step)
-            * means.get(model_of(row.job.config), anyone)
+            max(0, row.job.config.steps - self.run_metrics[row.job.name].step)
+            * means.get(model_name(row.job.config), anyone)
             for row in self.rows
             if row.state in ("waiting", "running")
         )
@@ -95,21 +95,21 @@ class Watched(SweepView):
         return ", ".join(parts)
 
 
-class PlainSweep(Watched):
+class PlainSweepView(TrackingSweepView):
     """A line whenever something happens, for files and pipes."""
 
-    def begin(self, rows: list[Progress]) -> None:
+    def begin(self, rows: list[JobStatus]) -> None:
         """Say what there is to do."""
         super().begin(rows)
-        done = sum(row.before for row in rows)
+        done = sum(row.finished_before for row in rows)
         self.message(f"{len(rows)} runs, {done} of them finished before")
 
-    def event(self, row: Progress, what: str) -> None:
+    def event(self, row: JobStatus, what: str) -> None:
         """One line."""
         super().event(row, what)
-        found = self.standings[row.job.name]
+        found = self.run_metrics[row.job.name]
         if what == "started":
-            since = f", after batch {row.saved}" if row.saved > 0 else ""
+            since = f", after batch {row.start_step}" if row.start_step > 0 else ""
             self.message(f"started  {row.job.name}{since}")
         elif what == "done":
             self.message(f"done     {row.job.name}  {figures(found)}  ({self.counts()})")
@@ -121,7 +121,7 @@ class PlainSweep(Watched):
         print(text, flush=True)
 
 
-class LiveSweep(Watched):
+class LiveSweepView(TrackingSweepView):
     """A table that stays in place."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -130,13 +130,13 @@ class LiveSweep(Watched):
         self.live: Live | None = None
         self.drawn = 0.0
 
-    def begin(self, rows: list[Progress]) -> None:
+    def begin(self, rows: list[JobStatus]) -> None:
         """Draw it for the first time."""
         super().begin(rows)
         self.live = Live(self.table(), console=self.console, refresh_per_second=2)
         self.live.start()
 
-    def event(self, row: Progress, what: str) -> None:
+    def event(self, row: JobStatus, what: str) -> None:
         """Failures stay above the table; the rest is in it."""
         super().event(row, what)
         if what in ("failed", "again"):
@@ -152,7 +152,7 @@ class LiveSweep(Watched):
         if time.monotonic() - self.drawn > 1:
             for row in self.rows:
                 if row.state == "running":
-                    self.look(row)
+                    self.refresh(row)
             self._draw()
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class LiveSweep(Watched):
         rows = sorted(self.rows, key=lambda row: order[row.state])
         shown = max(4, self.console.height - 4)
         for row in rows[:shown]:
-            found = self.standings[row.job.name]
+            found = self.run_metrics[row.job.name]
             table.add_row(
                 Text(row.job.name),
                 row.state,
@@ -190,13 +190,13 @@ class LiveSweep(Watched):
             self.live.update(self.table())
 
 
-def failure(row: Progress) -> str:
+def failure(row: JobStatus) -> str:
     """A line about an attempt that failed."""
     what = "failed  " if row.state == "failed" else "again   "
     return f"{what} {row.job.name}: {row.error} (log: {row.job.log})"
 
 
-def figures(found: Standing) -> str:
+def figures(found: RunMetrics) -> str:
     """Batches, perplexity and accuracy in a few words."""
     parts = [f"{found.step} batches"]
     if found.perplexity is not None:

@@ -7,17 +7,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from pushpop.experiments.paper import MODELS, TASKS, paper_results
-from pushpop.experiments.records import SOLVED
+from rich import box
+from rich.table import Table
+
+from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS, paper_results
+from pushpop.experiments.records import SOLVED_ACCURACY
 from pushpop.experiments.selection import Choice
 
-PAPERS = ("paper's train", "paper's test")
+PAPER_COLUMNS = ("paper's train", "paper's test")
 HEADERS = (
     "task",
     "model",
     "train",
     "test",
-    *PAPERS,
+    *PAPER_COLUMNS,
     "batches",
     "solved at",
     "size",
@@ -96,8 +99,8 @@ def cells(row: Row) -> tuple[str, ...]:
     if row.batches is not None:
         batches = f"{row.batches:,}{' so far' if row.status == 'unfinished' else ''}"
     return (
-        TASKS.get(row.task, row.task),
-        MODELS.get(row.model, row.model),
+        PAPER_TASKS.get(row.task, row.task),
+        PAPER_MODELS.get(row.model, row.model),
         pair(row.train_coarse, row.train_fine),
         pair(row.test_coarse, row.test_fine),
         pair(row.paper_train_coarse, row.paper_train_fine),
@@ -116,7 +119,7 @@ def caption(rows: list[Row]) -> str:
     lengths = " or ".join(f"{a} symbols in training and {b} in testing" for a, b in sorted(found))
     return (
         f"Accuracies are coarse / fine. Sources have {lengths}. Solved at: the first test "
-        f"with a test coarse accuracy of {SOLVED} or more, in batches. Size: width of the "
+        f"with a test coarse accuracy of {SOLVED_ACCURACY} or more, in batches. Size: width of the "
         "controller / of the memory."
     )
 
@@ -178,6 +181,26 @@ def to_latex(rows: list[Row]) -> str:
             lines.append(_latex_line(cells(row)))
             task = row.task
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+
+def to_terminal(rows: list[Row]) -> list[Table]:
+    """A table a recipe, in colour."""
+    tables = []
+    for heading, group in by_recipe(rows):
+        table = Table(title=heading.replace("`", ""), caption=caption(group), box=box.SIMPLE_HEAD)
+        for header in HEADERS:
+            left = header in ("task", "model")
+            table.add_column(header, justify="left" if left else "right", no_wrap=True)
+        task = group[0].task
+        for row in group:
+            if row.task != task:
+                table.add_section()
+            task = row.task
+            solved = row.test_coarse is not None and row.test_coarse >= SOLVED_ACCURACY
+            style = "green" if solved else "dim" if row.status != "finished" else None
+            table.add_row(*cells(row), style=style)
+        tables.append(table)
+    return tables
 
 
 def _latex_line(parts: tuple[str, ...]) -> str:

@@ -13,6 +13,9 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import IO
 
+from pushpop.errors import log_to
+from pushpop.experiments.jobs import Job, perform
+
 
 def main() -> None:
     """Work until stdin ends."""
@@ -20,14 +23,13 @@ def main() -> None:
     jobs: SimpleQueue[str | None] = SimpleQueue()
     Thread(target=_listen, args=(sys.stdin, jobs), daemon=True).start()
 
-    from pushpop.experiments.jobs import Job, perform
-
     while (line := jobs.get()) is not None:
         job = Job.from_dict(json.loads(line))
         with open(job.log, "ab") as log:  # also for what a crash leaves to say
             os.dup2(log.fileno(), 1)
             os.dup2(log.fileno(), 2)
-        outcome = perform(job)
+        with log_to(sys.stderr):
+            outcome = perform(job)
         with suppress(BrokenPipeError):
             print(json.dumps(vars(outcome)), file=answers, flush=True)
         if outcome.kind == "stopped":

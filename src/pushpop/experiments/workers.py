@@ -45,7 +45,7 @@ class LocalWorkers:
         self.count, self.keep_open = count, keep_open
         self.busy: dict[str, _Process] = {}
         self.idle: list[_Process] = []
-        self.news: News = SimpleQueue()
+        self.events: Events = SimpleQueue()
 
     def free(self) -> int:
         """How many more jobs can be taken now."""
@@ -55,28 +55,28 @@ class LocalWorkers:
         """Give a job to an idle worker, or to a new one."""
         while self.idle:
             worker = self.idle.pop()
-            if worker.give(job):
+            if worker.send(job):
                 break
         else:
-            worker = _Process(job.log, self.news, self.keep_open)
-            worker.give(job)  # if it is dead already, its end is in the news
+            worker = _Process(job.log, self.events, self.keep_open)
+            worker.send(job)  # if it is dead already, its end is in the events
         self.busy[job.name] = worker
 
     def wait(self, seconds: float) -> list[Outcome]:
         """The outcomes that came in, at the latest after so many seconds."""
         found = []
         try:
-            worker, answer = self.news.get(timeout=seconds)
+            worker, answer = self.events.get(timeout=seconds)
             while True:
                 found += self._outcome(worker, answer)
-                worker, answer = self.news.get_nowait()
+                worker, answer = self.events.get_nowait()
         except Empty:
             return found
 
     def stop(self) -> None:
         """End every worker's stdin."""
         for worker in [*self.idle, *self.busy.values()]:
-            worker.end()
+            worker.close_stdin()
 
     def close(self) -> None:
         """End idle workers, kill the others."""
@@ -84,24 +84,24 @@ class LocalWorkers:
         for worker in self.busy.values():
             worker.process.kill()
         for worker in [*self.idle, *self.busy.values()]:
-            worker.gone()
+            worker.wait_for_exit()
         self.idle, self.busy = [], {}
 
     def _outcome(self, worker: "_Process", answer: str | None) -> list[Outcome]:
         names = [name for name, at_work in self.busy.items() if at_work is worker]
         if not names:  # it has ended with nothing to do
             self.idle = [other for other in self.idle if other is not worker]
-            worker.gone()
+            worker.wait_for_exit()
             return []
         del self.busy[names[0]]
         if answer is not None:
             outcome = Outcome(**json.loads(answer))
             if outcome.kind == "stopped":
-                worker.gone()  # it leaves by itself
+                worker.wait_for_exit()  # it leaves by itself
             else:
                 self.idle.append(worker)
             return [outcome]
-        code = worker.gone()
+        code = worker.wait_for_exit()
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return [Outcome(names[0], "lost", f"the worker ended {how}")]
 
@@ -109,7 +109,7 @@ class LocalWorkers:
 class _Process:
     """A worker process, and a thread that passes on what it answers, None at its end."""
 
-    def __init__(self, log: Path, news: "News", keep_open: int | None) -> None:
+    def __init__(self, log: Path, events: "Events", keep_open: int | None) -> None:
         posix = os.name == "posix"
         with open(log, "ab") as errors:
             self.process = subprocess.Popen(
@@ -122,9 +122,9 @@ class _Process:
                 start_new_session=posix,
                 pass_fds=(keep_open,) if posix and keep_open is not None else (),
             )
-        Thread(target=self._listen, args=(news,), daemon=True).start()
+        Thread(target=self._listen, args=(events,), daemon=True).start()
 
-    def give(self, job: Job) -> bool:
+    def send(self, job: Job) -> bool:
         """Hand over a job; false if nobody is there any more."""
         assert self.process.stdin is not None
         try:
@@ -133,23 +133,23 @@ class _Process:
             return False
         return True
 
-    def end(self) -> None:
+    def close_stdin(self) -> None:
         """Say that nothing more will come."""
         assert self.process.stdin is not None
         with suppress(OSError):
             self.process.stdin.close()
 
-    def gone(self) -> int:
+    def wait_for_exit(self) -> int:
         """Wait for its end; returns its exit code."""
-        self.end()
+        self.close_stdin()
         return self.process.wait()
 
-    def _listen(self, news: "News") -> None:
+    def _listen(self, events: "Events") -> None:
         assert self.process.stdout is not None
         with self.process.stdout as answers:
             for line in answers:
-                news.put((self, line))
-        news.put((self, None))
+                events.put((self, line))
+        events.put((self, None))
 
 
-News = SimpleQueue[tuple[_Process, str | None]]
+Events = SimpleQueue[tuple[_Process, str | None]]

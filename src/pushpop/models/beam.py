@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Found:
+class SearchResults:
     """The hypotheses of a source that are no longer pursued."""
 
     beam: int
@@ -64,7 +64,7 @@ def beam_search(
     than K, the rest have score -inf.
     """
     vocabulary = model.vocabulary
-    found = [Found(beam, nbest, normalise) for _ in request.sources]
+    found = [SearchResults(beam, nbest, normalise) for _ in request.sources]
     rows = list(range(len(found)))  # [S], which source these are
     logits, state = read_sources(model, request.sources)
     scores = logits.new_zeros(len(rows), 1, dtype=torch.float64)  # [S, K]

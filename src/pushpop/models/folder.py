@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
-from pushpop.errors import InputError
-from pushpop.files import flush_names, write_flushed
+from pushpop.errors import InputError, reading, writing
+from pushpop.files import flush_directory, write_flushed
 
 COMPLETE = ".saved"
 STAGING = ".saving-"
@@ -25,14 +25,14 @@ LEFT_BEHIND = 3600  # seconds after which a staging folder is nobody's
 def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
     """Put these files in place of the ones with their names, in a folder that is made if needed."""
     is_new = not folder.exists()
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         _move_out(folder)
         staging = Path(mkdtemp(prefix=STAGING, dir=folder))
         try:
             for name, data in files.items():
                 write_flushed(staging / name, data, "xb")
-            flush_names(staging)
+            flush_directory(staging)
             os.rename(staging, folder / COMPLETE)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
@@ -40,22 +40,16 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
                 with suppress(OSError):
                     folder.rmdir()
             raise
-        flush_names(folder)
+        flush_directory(folder)
         _move_out(folder)
         _tidy(folder)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
 def read_file(folder: Path, name: str) -> bytes:
     """The contents of a file, from the last save that was complete."""
     for path in (folder / COMPLETE / name, folder / name):
-        try:
+        with reading(path), suppress(FileNotFoundError, NotADirectoryError):
             return path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
     raise InputError(f"{folder / name}: missing")
@@ -67,7 +61,7 @@ def _move_out(folder: Path) -> None:
         return
     for file in sorted(complete.iterdir()):
         os.replace(file, folder / file.name)
-    flush_names(folder)
+    flush_directory(folder)
     complete.rmdir()
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pushpop.models.transducer import Transducer
 
 FORMAT, VERSION = "pushpop transducer", 2
-CONFIG, VOCABULARY, TENSORS = "config.json", "vocabulary.json", "model.safetensors"
+CONFIG_FILE, VOCABULARY_FILE, TENSORS_FILE = "config.json", "vocabulary.json", "model.safetensors"
 KEYS = ("format", "version", "model", "text", "dtype", "sha256", "metadata")
 SINCE_2 = {"encoder": "none", "attention": False, "heads": 1, "dropout": 0.0}
 """Settings that models of version 1 did not have; nor did they have `text`."""
@@ -39,8 +39,8 @@ def save_pretrained(model: "Transducer", folder: str | PathLike[str]) -> None:
         given = ", ".join(sorted({str(tensor.dtype) for tensor in tensors.values()}))
         raise InputError(f"the model is {given}, expected all float32 or all float64 to save it")
     files = {
-        VOCABULARY: _to_json(model.vocabulary.to_dict(), "the vocabulary"),
-        TENSORS: pack_tensors(tensors),
+        VOCABULARY_FILE: _to_json(model.vocabulary.to_dict(), "the vocabulary"),
+        TENSORS_FILE: pack_tensors(tensors),
     }
     config = {
         "format": FORMAT,
@@ -51,37 +51,40 @@ def save_pretrained(model: "Transducer", folder: str | PathLike[str]) -> None:
         "sha256": {name: sha256(data).hexdigest() for name, data in files.items()},
         "metadata": model.metadata,
     }
-    write_together(Path(folder), {**files, CONFIG: _to_json(config, "the metadata")})
+    write_together(Path(folder), {**files, CONFIG_FILE: _to_json(config, "the metadata")})
 
 
 def load_pretrained(cls: type["Transducer"], folder: str | PathLike[str]) -> "Transducer":
     """Build the model again. Nothing is allocated before its size is known to be the files'."""
     folder = Path(folder)
     config = _read_config(folder)
-    vocabulary_bytes, tensor_bytes = read_file(folder, VOCABULARY), read_file(folder, TENSORS)
-    symbols = _from_json(vocabulary_bytes, folder / VOCABULARY)
+    vocabulary_bytes, tensor_bytes = (
+        read_file(folder, VOCABULARY_FILE),
+        read_file(folder, TENSORS_FILE),
+    )
+    symbols = _from_json(vocabulary_bytes, folder / VOCABULARY_FILE)
     try:
         vocabulary = Vocabulary.from_dict(symbols)
     except InputError as error:
-        raise InputError(f"{folder / VOCABULARY}: {error}") from None
+        raise InputError(f"{folder / VOCABULARY_FILE}: {error}") from None
     try:
         model_config = TransducerConfig.from_dict(config["model"])
         text = None if config["text"] is None else TextForm.from_dict(config["text"])
     except InputError as error:
-        raise InputError(f"{folder / CONFIG}: {error}") from None
+        raise InputError(f"{folder / CONFIG_FILE}: {error}") from None
     with torch.device("meta"):
         model = cls(model_config, vocabulary, config["metadata"], text)
-    tensors = _read_tensors(tensor_bytes, folder / TENSORS)
-    _check_tensors(tensors, model.state_dict(), DTYPES[config["dtype"]], folder / TENSORS)
-    for name, data in ((VOCABULARY, vocabulary_bytes), (TENSORS, tensor_bytes)):
+    tensors = _read_tensors(tensor_bytes, folder / TENSORS_FILE)
+    _check_tensors(tensors, model.state_dict(), DTYPES[config["dtype"]], folder / TENSORS_FILE)
+    for name, data in ((VOCABULARY_FILE, vocabulary_bytes), (TENSORS_FILE, tensor_bytes)):
         _check_digest(data, config["sha256"][name], folder / name)
     model.load_state_dict(tensors, assign=True)
     return model
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG
-    config = _from_json(read_file(folder, CONFIG), path)
+    path = folder / CONFIG_FILE
+    config = _from_json(read_file(folder, CONFIG_FILE), path)
     if config.get("format") != FORMAT:
         raise InputError(f"{path}: format is {config.get('format')!r}, expected {FORMAT!r}")
     version = config.get("version")
@@ -106,9 +109,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path}: text is {config['text']!r}, expected an object or null")
     if config["dtype"] not in list(DTYPES):
         raise InputError(f"{path}: dtype is {config['dtype']!r}, expected {' or '.join(DTYPES)}")
-    if set(config["sha256"]) != {VOCABULARY, TENSORS}:
+    if set(config["sha256"]) != {VOCABULARY_FILE, TENSORS_FILE}:
         given = ", ".join(sorted(config["sha256"])) or "nothing"
-        raise InputError(f"{path}: sha256 has {given}, expected {TENSORS}, {VOCABULARY}")
+        raise InputError(f"{path}: sha256 has {given}, expected {TENSORS_FILE}, {VOCABULARY_FILE}")
     return config
 
 
@@ -133,18 +136,18 @@ def _check_tensors(
         if tensor.shape != wanted[name].shape:
             raise InputError(
                 f"{path}: {name} is {list(tensor.shape)}, expected {list(wanted[name].shape)} "
-                f"by {CONFIG} and {VOCABULARY}"
+                f"by {CONFIG_FILE} and {VOCABULARY_FILE}"
             )
         if tensor.dtype != dtype:
-            raise InputError(f"{path}: {name} is {tensor.dtype}, expected {dtype} by {CONFIG}")
+            raise InputError(f"{path}: {name} is {tensor.dtype}, expected {dtype} by {CONFIG_FILE}")
 
 
 def _check_digest(data: bytes, wanted: Any, path: Path) -> None:
     found = sha256(data).hexdigest()
     if found != wanted:
         raise InputError(
-            f"{path}: SHA-256 is {found}, {CONFIG} says {wanted}: the file was damaged, or is not "
-            "the one that was saved with it"
+            f"{path}: SHA-256 is {found}, {CONFIG_FILE} says {wanted}: the file was damaged, or is "
+            "not the one that was saved with it"
         )
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pushpop.errors import InputError
-from pushpop.models.spelling import spelt, target_text, unknown_symbols
+from pushpop.models.prediction import ParsedSource
+from pushpop.models.spelling import target_text, unknown_symbols
 
 if TYPE_CHECKING:
     from pushpop.models.transducer import Transducer
@@ -60,16 +61,15 @@ def score_pairs(
     """Predict the target of each source, both as symbols, and compare."""
     if not pairs:
         raise InputError("no pairs to score")
-    numbers = [model.vocabulary.encode_source(source).tolist() for source, _ in pairs]
-    found = model.decode(numbers, beam=beam)
+    found = model.decode([ParsedSource.of(model, source) for source, _ in pairs], beam=beam)
     predictions = []
     for (source, wanted), (best, *_) in zip(pairs, found, strict=True):
-        written = spelt(model, source, best)
+        written = list(best.target)
         predictions.append(Prediction(source, wanted, written, edit_distance(written, wanted)))
     return PairScores(predictions, dict(unknown_symbols(model, [source for source, _ in pairs])))
 
 
-def describe(model: "Transducer", one: Prediction) -> str:
+def describe_prediction(model: "Transducer", one: Prediction) -> str:
     """A prediction in a line: source, wanted, written."""
     form = model.text
     source = ("" if form is not None and form.source == "chars" else " ").join(one.source)

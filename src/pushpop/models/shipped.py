@@ -4,14 +4,14 @@ from os import PathLike
 from pathlib import Path
 
 from pushpop.errors import InputError, did_you_mean
-from pushpop.models.pretrained import CONFIG
+from pushpop.models.pretrained import CONFIG_FILE
 
 PACKAGE = Path(__file__).parents[1]
 
 
 def shipped_models() -> dict[str, Path]:
     """The folder of every model that comes with the package, by name, in the order of the names."""
-    found = sorted(_folder().glob(f"*/{CONFIG}"))
+    found = sorted(_folder().glob(f"*/{CONFIG_FILE}"))
     return {path.parent.name: path.parent for path in found}
 
 

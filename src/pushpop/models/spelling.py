@@ -56,11 +56,11 @@ def warn_unknown(counts: Counter[str], stacklevel: int) -> None:
         warnings.warn(describe_unknown(counts), UnknownSymbols, stacklevel=stacklevel + 1)
 
 
-def spelt(model: "Transducer", source: Sequence[str], found: Hypothesis) -> list[str]:
+def copy_unknown(model: "Transducer", source: Sequence[str], found: Hypothesis) -> list[str]:
     """A hypothesis's symbols, with source symbols where the model wrote the unknown symbol.
 
-    A source symbol that the model does not know is copied: with attention, the one that it looked
-    at most at that step; without, the next one in order. If there is none, nothing is written.
+    A source symbol that the model does not know is copied: with attention, the one with the largest
+    weight at that step; without, the next one in order. If there is none, nothing is written.
     """
     vocabulary, symbols = model.vocabulary, list(found.symbols)
     if vocabulary.unknown is None or vocabulary.unknown not in symbols:
@@ -69,18 +69,20 @@ def spelt(model: "Transducer", source: Sequence[str], found: Hypothesis) -> list
     gaps = [k for k, symbol in enumerate(symbols) if symbol == vocabulary.unknown]
     if not places:
         return [symbol for symbol in symbols if symbol != vocabulary.unknown]
-    looked = None
+    weights = None
     if model.config.attention:
-        looked = looks(model, source, found.ids)[:, torch.tensor(places)]
+        weights = attention_weights(model, source, found.ids)[:, torch.tensor(places)]
     for number, gap in enumerate(gaps):
-        nearest = number if looked is None else int(looked[gap].argmax())
+        nearest = number if weights is None else int(weights[gap].argmax())
         symbols[gap] = source[places[nearest]] if nearest < len(places) else ""
     return [symbol for symbol in symbols if symbol]
 
 
 @torch.no_grad()
-def looks(model: "Transducer", source: Sequence[str], ids: Sequence[int]) -> torch.Tensor:
-    """How much a model with attention looks at each source symbol at each of some output ids:
+def attention_weights(
+    model: "Transducer", source: Sequence[str], ids: Sequence[int]
+) -> torch.Tensor:
+    """The attention weights of each source symbol at each of some output ids:
     [outputs, source symbols]."""
     assert model.source is not None
     vocabulary, device = model.vocabulary, model.output_table.weight.device

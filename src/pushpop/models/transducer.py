@@ -11,15 +11,14 @@ from torch import Tensor, nn
 from pushpop.layers import NoiseLevels
 from pushpop.models.body import BodyState, SourceState, make_body
 from pushpop.models.config import TransducerConfig
-from pushpop.models.decoding import Hypothesis, decode, evaluating
+from pushpop.models.decoding import Hypothesis, evaluating
+from pushpop.models.prediction import Source, decode, parse_sources
 from pushpop.models.pretrained import load_pretrained, save_pretrained
 from pushpop.models.scoring import score_pairs
 from pushpop.models.source import SourceReader
 from pushpop.models.spelling import (
     source_symbols,
-    spelt,
     target_symbols,
-    target_text,
     unknown_symbols,
     warn_unknown,
 )
@@ -27,8 +26,8 @@ from pushpop.tasks import Batch, Vocabulary
 from pushpop.tasks.pairs_text import TextForm
 
 OUTPUT_SCALE = 2.0
-"""How far from 0 the output table starts. With a quieter one, what the memory is good for at first
-teaches too little, and the controller goes on without it (docs/results.md)."""
+"""The output table's initial values are uniform on plus or minus this. With smaller ones the
+memory's gradient is too small at first, and the controller learns without it (docs/results.md)."""
 
 
 class Likelihood(NamedTuple):
@@ -42,11 +41,16 @@ class Transducer(nn.Module):
     """An input table, a recurrent body and an output table.
 
     At each step the body turns the embedding of the symbol read into a vector o of the same width,
-    and the logits are the products of o with the rows of the output table; there is no bias. The
-    input table starts as N(0, 1), the output table as uniform on +-OUTPUT_SCALE, the body as
-    `MemoryRNN` and `DeepLSTM` do. `vocabulary` says which ids the tables have, `text` how strings
-    become symbols (`None`: they stand between spaces); `metadata` is saved with the model and
-    otherwise left alone.
+    and the logits are the products of o with the rows of the output table; there is no bias.
+
+    Args:
+        config: what the body is.
+        vocabulary: which ids the tables have.
+        metadata: saved with the model and otherwise left alone.
+        text: how strings become symbols; `None`: they stand between spaces.
+        input_scale: the input table starts normal with this standard deviation.
+        output_scale: the output table starts uniform on plus or minus this. The body starts as
+            `MemoryRNN` and `DeepLSTM` do.
     """
 
     def __init__(
@@ -55,6 +59,9 @@ class Transducer(nn.Module):
         vocabulary: Vocabulary,
         metadata: dict[str, Any] | None = None,
         text: TextForm | None = None,
+        *,
+        input_scale: float = 1.0,
+        output_scale: float = OUTPUT_SCALE,
     ) -> None:
         super().__init__()
         self.config, self.vocabulary, self.text = config, vocabulary, text
@@ -64,7 +71,10 @@ class Transducer(nn.Module):
         self.body = make_body(config)
         reads_whole = config.encoder != "none" or config.attention
         self.source = SourceReader(config) if reads_whole else None
+        # Drawn last and scaled afterwards, so that a seed keeps giving the same weights.
         nn.init.uniform_(self.output_table.weight, -OUTPUT_SCALE, OUTPUT_SCALE)
+        _scale(self.input_table.weight, input_scale)
+        _scale(self.output_table.weight, output_scale / OUTPUT_SCALE)
 
     def forward(
         self,
@@ -182,7 +192,7 @@ class Transducer(nn.Module):
 
     def decode(
         self,
-        sources: Sequence[str | Sequence[int]],
+        sources: Sequence[Source],
         *,
         beam: int = 1,
         nbest: int = 1,
@@ -190,7 +200,7 @@ class Transducer(nn.Module):
         normalise: bool = False,
         batch_size: int = 64,
     ) -> list[list[Hypothesis]]:
-        """The best targets of each source, best first: see `decoding.decode`."""
+        """The best targets of each source, best first: see `prediction.decode`."""
         return decode(
             self,
             sources,
@@ -228,13 +238,10 @@ class Transducer(nn.Module):
         `nbest`, `beam` is at least that.
         """
         beam = max(beam, nbest or 1)
-        found = self.decode(sources, beam=beam, nbest=nbest or 1, max_length=max_length)
-        read = [source_symbols(self, source) for source in sources]
-        warn_unknown(unknown_symbols(self, read), stacklevel=2)
-        texts = [
-            [target_text(self, spelt(self, source, one)) for one in hypotheses]
-            for source, hypotheses in zip(read, found, strict=True)
-        ]
+        parsed = parse_sources(self, sources)
+        found = self.decode(parsed, beam=beam, nbest=nbest or 1, max_length=max_length)
+        warn_unknown(unknown_symbols(self, [source.symbols for source in parsed]), stacklevel=2)
+        texts = [[one.text for one in hypotheses] for hypotheses in found]
         return texts if nbest is not None else [best for best, *_ in texts]
 
     @classmethod
@@ -294,3 +301,9 @@ def _table(symbols: int, width: int) -> nn.Embedding:
     if not weight.is_meta:
         nn.init.normal_(weight)
     return nn.Embedding(symbols, width, _weight=weight)
+
+
+@torch.no_grad()
+def _scale(weight: Tensor, factor: float) -> None:
+    if factor != 1:
+        weight *= factor

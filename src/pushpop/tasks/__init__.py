@@ -1,6 +1,6 @@
 """Transduction tasks: pairs of sequences drawn at random, and the tensors made of them."""
 
-from pushpop.tasks.base import Lengths, Pairs, Task, batch_rng, parse_lengths
+from pushpop.tasks.base import LengthRange, Pairs, Task, batch_rng, parse_lengths
 from pushpop.tasks.batching import Batch, batches, draw_batch, make_batch
 from pushpop.tasks.grammar import Grammar, Link, Rule
 from pushpop.tasks.grammar_file import parse_grammar, read_grammar
@@ -13,7 +13,7 @@ __all__ = [
     "Batch",
     "Grammar",
     "GrammarTask",
-    "Lengths",
+    "LengthRange",
     "Link",
     "Pairs",
     "Rule",

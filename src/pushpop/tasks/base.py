@@ -21,7 +21,7 @@ from pushpop.errors import InputError
 from pushpop.tasks.ragged import IntArray, split
 from pushpop.tasks.vocabulary import Vocabulary
 
-Lengths = tuple[int, int]
+LengthRange = tuple[int, int]
 """The shortest and the longest source, both included."""
 
 
@@ -58,7 +58,7 @@ class Task(ABC):
     vocabulary: Vocabulary
 
     @abstractmethod
-    def sample(self, rng: np.random.Generator, batch_size: int, lengths: Lengths) -> Pairs:
+    def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:
         """Draw `batch_size` pairs whose source lengths lie within `lengths`."""
 
     def with_uniform_lengths(self) -> "Task":
@@ -104,7 +104,7 @@ def draw_integers(rng: np.random.Generator, bound: int, count: int) -> IntArray:
 
 
 def draw_lengths(
-    rng: np.random.Generator, batch_size: int, lengths: Lengths, multiple: int = 1
+    rng: np.random.Generator, batch_size: int, lengths: LengthRange, multiple: int = 1
 ) -> IntArray:
     """Uniform over the lengths in the range that are multiples of `multiple`."""
     low, high = check_request(batch_size, lengths)
@@ -114,7 +114,7 @@ def draw_lengths(
     return (first + draw_integers(rng, last - first + 1, batch_size)) * multiple
 
 
-def check_request(batch_size: int, lengths: Lengths) -> Lengths:
+def check_request(batch_size: int, lengths: LengthRange) -> LengthRange:
     """Refuse what no task can draw; gives the lengths back."""
     low, high = lengths
     if not 1 <= low <= high:
@@ -124,7 +124,7 @@ def check_request(batch_size: int, lengths: Lengths) -> Lengths:
     return low, high
 
 
-def parse_lengths(text: str) -> Lengths:
+def parse_lengths(text: str) -> LengthRange:
     """Read `8-12`, or `10` for one length only."""
     low, dash, high = text.partition("-")
     try:

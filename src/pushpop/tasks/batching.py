@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from pushpop.errors import InputError
-from pushpop.tasks.base import Lengths, Pairs, Task, batch_rng
+from pushpop.tasks.base import LengthRange, Pairs, Task, batch_rng
 from pushpop.tasks.vocabulary import Vocabulary
 
 
@@ -42,7 +42,7 @@ class Batch:
 
 def make_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
     """Join the pairs' sides and pad them to the longest."""
-    from pushpop.tasks.joining import join
+    from pushpop.tasks.kernels import join
 
     if not len(pairs):
         raise InputError("no pairs to make a batch of")
@@ -59,7 +59,7 @@ def make_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
 
 
 def draw_batch(
-    task: Task, *, seed: int, stream: str, index: int, batch_size: int, lengths: Lengths
+    task: Task, *, seed: int, stream: str, index: int, batch_size: int, lengths: LengthRange
 ) -> Batch:
     """Batch `index` of a stream: a function of its arguments and of nothing else."""
     pairs = task.sample(batch_rng(seed, stream, index), batch_size, lengths)
@@ -72,7 +72,7 @@ def batches(
     seed: int,
     stream: str,
     batch_size: int,
-    lengths: Lengths,
+    lengths: LengthRange,
     start: int = 0,
     ahead: int = 16,
 ) -> Iterator[Batch]:

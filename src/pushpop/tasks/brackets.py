@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pushpop.tasks.base import Lengths, Pairs, Task, draw_lengths
+from pushpop.tasks.base import LengthRange, Pairs, Task, draw_lengths
 from pushpop.tasks.ragged import FloatArray
 from pushpop.tasks.vocabulary import Vocabulary
 
@@ -23,14 +23,14 @@ class Brackets(Task):
     def __init__(self) -> None:
         self._openings = np.empty((0, 0))
 
-    def sample(self, rng: np.random.Generator, batch_size: int, lengths: Lengths) -> Pairs:
+    def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:
         """Draw the lengths, then one number a symbol: whether it opens, and which kind."""
-        from pushpop.tasks.bracket_walk import walk
+        from pushpop.tasks.kernels import draw_brackets
 
         source_lengths = draw_lengths(rng, batch_size, lengths)
         openings = self._opening_probabilities(int(source_lengths.max()))
         uniforms = rng.random(int(source_lengths.sum()))
-        source, target, target_lengths = walk(openings, source_lengths, uniforms)
+        source, target, target_lengths = draw_brackets(openings, source_lengths, uniforms)
         return Pairs(source, source_lengths, target, target_lengths)
 
     def _opening_probabilities(self, longest: int) -> FloatArray:

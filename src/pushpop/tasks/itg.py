@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pushpop.errors import InputError
-from pushpop.tasks.base import Lengths, Pairs, Task, check_request
+from pushpop.tasks.base import LengthRange, Pairs, Task, check_request
 from pushpop.tasks.grammar import Grammar, Link, Symbol
 from pushpop.tasks.grammar_file import parse_grammar
 from pushpop.tasks.ragged import FloatArray, IntArray
@@ -42,7 +42,7 @@ class GrammarTask(Task):
         self._tables: Tables | None = None
         self._chain = _longest_unit_chain(grammar)
         self._inside: Inside | None = None
-        self._lengths: dict[Lengths, tuple[IntArray, FloatArray]] = {}
+        self._lengths: dict[LengthRange, tuple[IntArray, FloatArray]] = {}
 
     @classmethod
     def packaged(cls, name: str) -> "GrammarTask":
@@ -50,7 +50,7 @@ class GrammarTask(Task):
         file = resources.files("pushpop.tasks") / "grammars" / f"{name}.itg"
         return cls(parse_grammar(file.read_text(encoding="utf-8"), file.name), name)
 
-    def sample(self, rng: np.random.Generator, batch_size: int, lengths: Lengths) -> Pairs:
+    def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:
         """Draw the lengths, then derivation after derivation."""
         from pushpop.tasks.derivation import derive, draws_needed
 

@@ -20,7 +20,7 @@ from pushpop.tasks.vocabulary import Vocabulary
 
 POOL = 16
 """Batches whose pairs are sorted by length together: longer rows share a batch with longer ones."""
-REPLACED, REPLACED_RARE = 0.005, 0.2
+UNKNOWN_RATE, UNKNOWN_RATE_RARE = 0.005, 0.2
 """How often a symbol is read as unknown in training; and one that occurs in a single pair."""
 
 
@@ -56,10 +56,10 @@ class PairsData:
         self.pairs = encode_pairs(pairs, vocabulary)
         self._rows = list(self.pairs)
         self._lengths = self.pairs.source_lengths + self.pairs.target_lengths
-        self._replaced = self._how_often_replaced(pairs)  # [source symbols]
+        self._rates = self._replacement_rates(pairs)  # [source symbols]
         numbers = {symbol: number for number, symbol in enumerate(vocabulary.target)}
-        twins = [numbers.get(symbol, -1) for symbol in vocabulary.source]
-        self._twins = np.array(twins)  # [source symbols], the target symbol spelt alike, or -1
+        same = [numbers.get(symbol, -1) for symbol in vocabulary.source]
+        self._same_target = np.array(same)  # [source symbols], the same symbol as target, or -1
         self._order = lru_cache(maxsize=2)(self._draw_order)
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class PairsData:
         epoch, place = divmod(index, self.batches_per_epoch)
         rows = self._order(seed, epoch)[place]
         rng = batch_rng(seed, "unknown", index)
-        return Pairs.of([self._hide(rng, *self._rows[row]) for row in rows])
+        return Pairs.of([self._replace_by_unknown(rng, *self._rows[row]) for row in rows])
 
     def _draw_order(self, seed: int, epoch: int) -> list[IntArray]:
         """The rows of each batch: pairs at random, sorted by length within a pool of batches, and
@@ -95,23 +95,25 @@ class PairsData:
         cut = [rows[i : i + self.batch_size] for i in range(0, len(rows), self.batch_size)]
         return [cut[k] for k in np.argsort(rng.random(len(cut)), kind="stable")]
 
-    def _how_often_replaced(self, pairs: Sequence[Pair]) -> FloatArray:
+    def _replacement_rates(self, pairs: Sequence[Pair]) -> FloatArray:
         seen = Counter(symbol for source, _ in pairs for symbol in set(source))
-        chances = [REPLACED_RARE if seen[s] <= 1 else REPLACED for s in self.vocabulary.source]
+        chances = [
+            UNKNOWN_RATE_RARE if seen[s] <= 1 else UNKNOWN_RATE for s in self.vocabulary.source
+        ]
         return np.array(chances)
 
-    def _hide(
+    def _replace_by_unknown(
         self, rng: np.random.Generator, source: IntArray, target: IntArray
     ) -> tuple[list[int], list[int]]:
-        """Read some source symbols as unknown, and with them target symbols spelt alike: what the
+        """Read some source symbols as unknown, and with them the same target symbols: what the
         model then writes as unknown is copied from the source."""
-        chosen = rng.random(len(source)) < self._replaced[source]
+        chosen = rng.random(len(source)) < self._rates[source]
         if not chosen.any():
             return source.tolist(), target.tolist()
         hidden = source[chosen]
         unknown = self.vocabulary.encode_source([UNKNOWN])[0]
         source = np.where(np.isin(source, hidden), unknown, source)
-        twins = self._twins[hidden]
+        same = self._same_target[hidden]
         unknown = self.vocabulary.encode_target([UNKNOWN])[0]
-        target = np.where(np.isin(target, twins[twins >= 0]), unknown, target)
+        target = np.where(np.isin(target, same[same >= 0]), unknown, target)
         return source.tolist(), target.tolist()

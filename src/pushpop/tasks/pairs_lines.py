@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, reading
 
 LONGEST = 20_000
 """Characters in a line: far beyond any pair that a model could learn."""
@@ -50,15 +50,10 @@ class BadLine:
 def read_bytes(path: str | Path) -> bytes:
     """The contents of a text file; `InputError` if it cannot be one."""
     path = Path(path)
-    try:
+    with reading(path):
         if path.is_dir():
             raise InputError(f"{path}: a directory, expected a file of pairs")
         data = path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: cannot be read: {reason}") from None
     for start, kind in KINDS_OF_FILE.items():
         if data.startswith(start):
             raise InputError(f"{path}: {kind}")

@@ -55,7 +55,7 @@ class TextForm:
         return _split(self.clean(text), self.target)
 
     def feature_symbols(self, text: str) -> list[str]:
-        """`V;PST` -> `<V>`, `<PST>`: no letter is spelt like that."""
+        """`V;PST` -> `<V>`, `<PST>`: no character is written like that."""
         parts = self.clean(text).split(FEATURE_SEPARATOR) if text else []
         return [f"<{part}>" for part in parts]
 

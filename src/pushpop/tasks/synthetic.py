@@ -9,7 +9,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from pushpop.tasks.base import Lengths, Pairs, Task, draw_integers, draw_lengths
+from pushpop.tasks.base import LengthRange, Pairs, Task, draw_integers, draw_lengths
 from pushpop.tasks.ragged import IntArray, places
 from pushpop.tasks.vocabulary import Vocabulary
 
@@ -24,7 +24,7 @@ class RearrangementTask(Task):
         alphabet = tuple(f"a{number + 1}" for number in range(symbols))
         self.vocabulary = Vocabulary(alphabet, alphabet)
 
-    def sample(self, rng: np.random.Generator, batch_size: int, lengths: Lengths) -> Pairs:
+    def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:
         """Draw the lengths, then the symbols, then rearrange."""
         source_lengths = draw_lengths(rng, batch_size, lengths, self.multiple)
         total = int(source_lengths.sum())

@@ -5,8 +5,8 @@ One input table holds everything a model reads; one output table holds everythin
     input id    SOS = 0    SEP = 1    source symbols from 2    target symbols after them
     output id   EOS = 0               target symbols from 1
 
-Source and target symbols have ids of their own in the input table even where they are spelt the
-same. Nothing ever has to predict padding, SOS or SEP, so the output table has no row for them.
+Source and target symbols have ids of their own in the input table even where they are the same
+string. Nothing ever has to predict padding, SOS or SEP, so the output table has no row for them.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,17 +1,16 @@
 """A run's curves for TensorBoard, beside another way of watching it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, writing
 from pushpop.training.config import TrainConfig
 from pushpop.training.schedule import Progress
 from pushpop.training.view import View
 
 
-class Board(View):
+class TensorBoardView(View):
     """Writes what goes into the log as TensorBoard's events too."""
 
     def __init__(self, folder: Path, view: View) -> None:
@@ -28,7 +27,7 @@ class Board(View):
     def begin(self, config: TrainConfig, progress: Progress) -> None:
         """Open a file of events, which takes back those that a stop has undone."""
         self.view.begin(config, progress)
-        with self._writable():
+        with writing(self.folder):
             self.writer = self.make(str(self.folder), purge_step=progress.settled + 1)
 
     def step(self, progress: Progress, loss: float) -> None:
@@ -38,7 +37,7 @@ class Board(View):
     def record(self, record: dict[str, Any], progress: Progress) -> None:
         """A point for every number, on the disk before a checkpoint counts on it."""
         self.view.record(record, progress)
-        with self._writable():
+        with writing(self.folder):
             for tag, value in points(record):
                 self.writer.add_scalar(tag, value, record["step"])
             self.writer.flush()
@@ -56,15 +55,6 @@ class Board(View):
         if self.writer is not None:
             self.writer.close()
         self.view.close()
-
-    @contextmanager
-    def _writable(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise InputError(
-                f"{self.folder}: cannot be written: {error.strerror or error}"
-            ) from None
 
 
 def points(record: dict[str, Any]) -> Iterator[tuple[str, float]]:

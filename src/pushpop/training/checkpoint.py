@@ -24,7 +24,7 @@ from safetensors.torch import save as pack_tensors
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, reading, writing
 from pushpop.files import write_file
 
 FORMAT = "pushpop checkpoint 1"
@@ -41,38 +41,32 @@ class Checkpoint:
     data: dict[str, Any]
 
 
-def file_of(folder: Path, step: int) -> Path:
+def checkpoint_path(folder: Path, step: int) -> Path:
     """Where the checkpoint after so many steps is."""
     return folder / f"step-{step:08d}.safetensors"
 
 
-def steps_in(folder: Path) -> list[int]:
+def saved_steps(folder: Path) -> list[int]:
     """The steps of which a folder has checkpoints, the latest first."""
-    try:
-        names = [NAME.fullmatch(name) for name in os.listdir(folder)]
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read: {error.strerror or error}") from None
+    with reading(folder):
+        try:
+            names = [NAME.fullmatch(name) for name in os.listdir(folder)]
+        except FileNotFoundError:
+            return []
     return sorted((int(match[1]) for match in names if match), reverse=True)
 
 
 def save(folder: Path, step: int, checkpoint: Checkpoint, best: int | None = None) -> Path:
     """Write a checkpoint, then remove those that are neither among the two latest nor `best`."""
-    path = file_of(folder, step)
-    try:
+    path = checkpoint_path(folder, step)
+    with writing(path, "; earlier checkpoints are as they were"):
         folder.mkdir(parents=True, exist_ok=True)
         write_file(path, pack(checkpoint))
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be written: {error.strerror or error}; earlier checkpoints are as "
-            "they were"
-        ) from error
-    kept = {best, *[k for k in steps_in(folder) if k <= step][:2]}
-    for other in steps_in(folder):
+    kept = {best, *[k for k in saved_steps(folder) if k <= step][:2]}
+    for other in saved_steps(folder):
         if other < step and other not in kept:
             with suppress(OSError):
-                file_of(folder, other).unlink()
+                checkpoint_path(folder, other).unlink()
     for left_behind in folder.glob(".step-*.writing"):  # by saves that were killed
         with suppress(OSError):
             left_behind.unlink()
@@ -81,10 +75,8 @@ def save(folder: Path, step: int, checkpoint: Checkpoint, best: int | None = Non
 
 def load(path: Path) -> Checkpoint:
     """Read a checkpoint; `InputError` if it is not whole and unchanged."""
-    try:
+    with reading(path):
         data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     try:
         return unpack(data)
     except InputError as error:
@@ -99,14 +91,14 @@ def load_latest(
     With `set_aside`, broken ones are renamed so that nothing takes them for checkpoints again.
     """
     broken = 0
-    for step in steps_in(folder):
+    for step in saved_steps(folder):
         try:
-            found = load(file_of(folder, step))
+            found = load(checkpoint_path(folder, step))
         except InputError as error:
             broken += 1
             warn(f"{error}; using the checkpoint before it")
             if set_aside:
-                path = file_of(folder, step)
+                path = checkpoint_path(folder, step)
                 with suppress(OSError):
                     os.replace(path, path.with_name(f"{path.name}.broken"))
             continue

@@ -7,14 +7,20 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pushpop.errors import InputError, did_you_mean
+from pushpop.errors import InputError, did_you_mean, reading
 from pushpop.models import OUTPUT_SCALE
-from pushpop.models.config import CellName, EncoderName, StartingBias, TransducerConfig
-from pushpop.tasks import Lengths, get_task, parse_lengths
+from pushpop.models.config import (
+    NO_MEMORY,
+    CellName,
+    EncoderName,
+    StartingBias,
+    TransducerConfig,
+)
+from pushpop.options import NOT_GIVEN, option, read_option, read_value
+from pushpop.tasks import LengthRange, get_task, parse_lengths
 from pushpop.tasks.pairs_columns import parse_columns
 from pushpop.tasks.pairs_file import is_pairs_file
 from pushpop.tasks.pairs_text import Normalise
-from pushpop.training.options import option, read_value
 from pushpop.training.recipes import RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
@@ -29,12 +35,47 @@ CHANGEABLE = (
 """Options that a run can go on under other values of: they say when it stops, not what it does."""
 
 
+def read_memory(name: str, given: Any) -> Any:
+    """The name of a memory; none is YAML's null too."""
+    return read_value(name, str, NO_MEMORY if given is None else given)
+
+
+def read_bias(name: str, given: Any) -> Any:
+    """A number, two, auto or nothing; `TransducerConfig` checks what came out."""
+    if not isinstance(given, str) or given == "auto":
+        return given
+    text = given.strip("[]() ")
+    if text in ("none", "null", ""):
+        return None
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"{name} is {given!r}, expected a number, two for a deque as in [1,-3], auto or none"
+        ) from None
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def read_lengths(name: str, given: Any) -> str:
+    """A range as text: from text, from the two ends of it, or from one length."""
+    if isinstance(given, list | tuple) and len(given) == 2:
+        given = f"{given[0]}-{given[1]}"
+    elif type(given) is int:
+        given = str(given)
+    text = read_value(name, str, given)
+    try:
+        low, high = parse_lengths(text)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    return f"{low}-{high}"
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """What is trained, on what, how, and when it stops. The defaults are the paper's protocol.
 
-    Text is accepted for every option, as it comes from a command line or a file. The constructor
-    takes the values as they are; it is `from_dict` that has the recipe fill in what is not given.
+    Text is accepted for every option, as it comes from a command line or a file. An option that is
+    not given has the value of the recipe, and where that has none, its default.
     """
 
     task: str = option(
@@ -46,7 +87,9 @@ class TrainConfig:
         kw_only=True,
     )
     memory: str = option(
-        "stack", "stack, queue, deque, superposition, tape, or none for a deep LSTM"
+        "stack",
+        "stack, queue, deque, superposition, tape, or none for a deep LSTM",
+        read=read_memory,
     )
     layers: int = option(1, "layers of the deep LSTM, or of controllers with memories", least=1)
     cell: CellName = option("lstm", "the controller: lstm, gru or rnn")
@@ -57,16 +100,17 @@ class TrainConfig:
         "auto",
         "where the push gates' biases start: a number, a deque's [top, bottom], none: random; "
         "auto: none",
+        read=read_bias,
     )
-    pop_bias: StartingBias = option("auto", "the same for the pop gates; auto: -1")
+    pop_bias: StartingBias = option("auto", "the same for the pop gates; auto: -1", read=read_bias)
     input_scale: float = option(
-        1.0, "how loud inputs start: the standard deviation of the input table", above=0
+        1.0, "standard deviation of the input table's initial values", above=0
     )
     output_scale: float = option(
-        OUTPUT_SCALE, "how loud outputs start: the output table is uniform on +- this", above=0
+        OUTPUT_SCALE, "the output table's initial values are uniform on +- this", above=0
     )
     encoder: EncoderName = option("none", "bidirectional: an LSTM reads the source first; or none")
-    attention: bool = option(False, "let outputs look at the source too, beside the memory")
+    attention: bool = option(False, "let outputs attend to the source too, beside the memory")
     heads: int = option(1, "memories side by side, each with a controller of its own", least=1)
     dropout: float = option(0.0, "share of inputs and outputs set to 0 in training", least=0)
     valid: str = option("", "a file of pairs to validate on; none: some are held out")
@@ -77,8 +121,12 @@ class TrainConfig:
     normalise: Normalise = option("nfc", "the Unicode form of the text: nfc, nfkc or none")
     skip_bad: bool = option(False, "leave bad rows of a file out, and count them")
     seed: int = option(0, "of the weights and the data; the same seed gives the same run", least=0)
-    train_lengths: str = option("8-64", "shortest and longest source in training")
-    test_lengths: str = option("65-128", "shortest and longest source in testing")
+    train_lengths: str = option(
+        "8-64", "shortest and longest source in training", read=read_lengths
+    )
+    test_lengths: str = option(
+        "65-128", "shortest and longest source in testing", read=read_lengths
+    )
     uniform_lengths: bool = option(
         False, "train on all lengths of a grammar equally often, not as often as it has them"
     )
@@ -97,7 +145,7 @@ class TrainConfig:
     plateau: int = option(
         0, "epochs without a gain in validation that halve the learning rate; 0: never", least=0
     )
-    window: int = option(20, "batches whose perplexity the two schedules below look at", least=1)
+    window: int = option(20, "batches whose perplexity the two schedules below go by", least=1)
     curriculum_start: int = option(
         0, "longest source at first, raised by half when learnt; 0: full length at once", least=0
     )
@@ -141,18 +189,12 @@ class TrainConfig:
     tensorboard: bool = option(False, "write curves for TensorBoard into RUN/tensorboard")
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            object.__setattr__(self, each.name, read_value(each, getattr(self, each.name)))
+        for name, value in self._filled_in().items():
+            object.__setattr__(self, name, value)
         for name in ("rmsprop_alpha", "decay"):
             if getattr(self, name) > 1:
                 raise InputError(f"{name} is {getattr(self, name)}, expected at most 1")
-        for name in ("train_lengths", "test_lengths"):
-            try:
-                low, high = parse_lengths(getattr(self, name))
-            except InputError as error:
-                raise InputError(f"{name}: {error}") from None
-            object.__setattr__(self, name, f"{low}-{high}")
-        longest = parse_lengths(self.train_lengths)[1]
+        longest = self.training_range[1]
         if self.curriculum_start > longest:
             raise InputError(
                 f"curriculum_start is {self.curriculum_start} with train_lengths "
@@ -173,6 +215,20 @@ class TrainConfig:
         object.__setattr__(self, "push_bias", model.push_bias)
         object.__setattr__(self, "pop_bias", model.pop_bias)
 
+    def _filled_in(self) -> dict[str, Any]:
+        """Every option: as given, else by the recipe, else by default."""
+        given = {
+            each.name: read_option(each, getattr(self, each.name))
+            for each in fields(self)
+            if getattr(self, each.name) is not NOT_GIVEN
+        }
+        if is_pairs_file(given.get("task", "")):
+            given.setdefault("recipe", "pairs")
+        known = {**DEFAULTS, **given}
+        longest = parse_lengths(known["train_lengths"])[1]
+        recipe = RECIPES[known["recipe"]](known["task"], known["memory"], longest)
+        return {**DEFAULTS, **recipe, **given}
+
     @property
     def model(self) -> TransducerConfig:
         """The part that describes the model."""
@@ -180,12 +236,12 @@ class TrainConfig:
         return TransducerConfig(**{name: getattr(self, name) for name in names})
 
     @property
-    def training_range(self) -> Lengths:
+    def training_range(self) -> LengthRange:
         """`train_lengths` as numbers."""
         return parse_lengths(self.train_lengths)
 
     @property
-    def testing_range(self) -> Lengths:
+    def testing_range(self) -> LengthRange:
         """`test_lengths` as numbers."""
         return parse_lengths(self.test_lengths)
 
@@ -195,24 +251,18 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
-        """These options, the rest from their recipe and then the defaults.
-
-        `where` begins the messages of errors.
-        """
-        if is_pairs_file(str(data.get("task", ""))):
-            data = {"recipe": "pairs", **data}
-        given = cls.from_saved(data, where)
-        recipe = RECIPES[given.recipe](given.task, given.memory, given.training_range[1])
-        return cls.from_saved({**recipe, **data}, where) if recipe else given
-
-    @classmethod
-    def from_saved(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
-        """What `to_dict` gave: no recipe. Options that it did not know yet get their defaults."""
+        """The config with these options; `where` begins the messages of errors."""
         try:
             check_names(data)
             return cls(**data)
         except InputError as error:
             raise InputError(f"{where}: {error}" if where else str(error)) from None
+
+    @classmethod
+    def from_saved(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
+        """What `to_dict` gave, whatever the recipe says by now. Options that were not known when it
+        was saved get their defaults."""
+        return cls.from_dict({**DEFAULTS, **data}, where)
 
     def differences(self, other: "TrainConfig") -> dict[str, tuple[Any, Any]]:
         """The options that have another value in `other`: this one's and the other's."""
@@ -220,9 +270,13 @@ class TrainConfig:
         return {name: (here[name], there[name]) for name in here if here[name] != there[name]}
 
     def override(self, options: Mapping[str, Any]) -> "TrainConfig":
-        """This config with other values for some options."""
+        """This config with other values for some options; all others stay, whatever the recipe."""
         check_names(options)
         return replace(self, **options)
+
+
+DEFAULTS: dict[str, Any] = {each.name: each.metadata["default"] for each in fields(TrainConfig)}
+"""What an option is that neither the user nor the recipe gives."""
 
 
 def check_names(data: Mapping[str, Any]) -> None:
@@ -237,11 +291,10 @@ def read_config_file(path: str | Path) -> dict[str, Any]:
     """The options in a YAML or JSON file."""
     import yaml
 
-    try:
+    with reading(path):
         text = Path(path).read_text("utf-8")
+    try:
         data = yaml.safe_load(text)  # JSON is YAML
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not YAML: {error}") from None
     if data is None:

@@ -10,7 +10,7 @@ import numpy as np
 from pushpop.errors import InputError
 from pushpop.evaluation import evaluate, score
 from pushpop.models import Transducer
-from pushpop.tasks import Batch, Lengths, Vocabulary, batch_rng, batches, get_task
+from pushpop.tasks import Batch, LengthRange, Vocabulary, batch_rng, batches, get_task
 from pushpop.tasks.pairs import PairsData, encode_pairs, hold_out, vocabulary_of
 from pushpop.tasks.pairs_file import PairsFile, PairsOptions, is_pairs_file, read_pairs
 from pushpop.tasks.pairs_text import TextForm
@@ -26,7 +26,7 @@ class Data(ABC):
     """Batches in an epoch; 0: there are no epochs."""
 
     @abstractmethod
-    def batches(self, lengths: Lengths, start: int) -> Iterator[Batch]:
+    def batches(self, lengths: LengthRange, start: int) -> Iterator[Batch]:
         """Batch `start` and all that follow, without end."""
 
     @abstractmethod
@@ -37,9 +37,9 @@ class Data(ABC):
 
     def test_is_due(self, step: int) -> bool:
         """Whether it is time for a test after so many batches."""
-        return step % self.every == 0
+        return step % self.test_every == 0
 
-    def check_lengths(self, lengths: Lengths) -> None:  # noqa: B027  given pairs have theirs
+    def check_lengths(self, lengths: LengthRange) -> None:  # noqa: B027  given pairs have theirs
         """Refuse lengths of which there is nothing."""
 
     def messages(self) -> list[str]:
@@ -52,11 +52,11 @@ class Data(ABC):
 
     @property
     @abstractmethod
-    def every(self) -> int:
+    def test_every(self) -> int:
         """Batches from one test to the next."""
 
 
-class DrawnData(Data):
+class TaskData(Data):
     """Pairs drawn from a task, always new ones."""
 
     def __init__(self, config: TrainConfig) -> None:
@@ -65,11 +65,11 @@ class DrawnData(Data):
         self.trained_on = self.task.with_uniform_lengths() if config.uniform_lengths else self.task
 
     @property
-    def every(self) -> int:
+    def test_every(self) -> int:
         """As the options say."""
         return self.config.evaluate_every
 
-    def batches(self, lengths: Lengths, start: int) -> Iterator[Batch]:
+    def batches(self, lengths: LengthRange, start: int) -> Iterator[Batch]:
         """Batches of the training stream."""
         seed, size = self.config.seed, self.config.batch_size
         return batches(
@@ -100,12 +100,12 @@ class DrawnData(Data):
             for name, lengths in ranges.items()
         }
 
-    def check_lengths(self, lengths: Lengths) -> None:
+    def check_lengths(self, lengths: LengthRange) -> None:
         """Draw a pair."""
         self.task.sample(batch_rng(self.config.seed, "check", 0), 1, lengths)
 
 
-class GivenData(Data):
+class PairsFileData(Data):
     """The pairs of a file, and pairs to validate on: of another file, or held out."""
 
     def __init__(self, config: TrainConfig) -> None:
@@ -134,16 +134,16 @@ class GivenData(Data):
         self.vocabulary = vocabulary_of(pairs)
         self.pairs = PairsData(pairs, self.vocabulary, config.batch_size)
         self.epoch = self.pairs.batches_per_epoch
-        self.held = encode_pairs(held, self.vocabulary)
+        self.validation = encode_pairs(held, self.vocabulary)
         known = set(self.vocabulary.target)
-        self.spellable = np.array([known.issuperset(target) for _, target in held])
+        self.in_vocabulary = np.array([known.issuperset(target) for _, target in held])
 
     @property
-    def every(self) -> int:
+    def test_every(self) -> int:
         """An epoch."""
         return self.epoch
 
-    def batches(self, lengths: Lengths, start: int) -> Iterator[Batch]:
+    def batches(self, lengths: LengthRange, start: int) -> Iterator[Batch]:
         """Epoch after epoch; lengths do not matter."""
         for index in count(start):
             yield self.pairs.batch(self.config.seed, index)
@@ -156,10 +156,10 @@ class GivenData(Data):
         It is what greedy decoding gets right (see `evaluation`). A target with a symbol that was
         not there in training counts as wrong.
         """
-        found = score(model, self.held, between=between)
-        right = (found.correct == found.symbols) & self.spellable
+        found = score(model, self.validation, between=between)
+        right = (found.correct == found.symbols) & self.in_vocabulary
         valid = {
-            "pairs": len(self.held),
+            "pairs": len(self.validation),
             "accuracy": float(np.mean(right)),
             "fine": found.fine,
             "perplexity": found.perplexity,
@@ -171,7 +171,7 @@ class GivenData(Data):
         told = [file.describe() for file in self.files]
         told += [text for file in self.files if (text := file.describe_skipped())]
         if not self.config.valid:
-            held, trained = len(self.held), len(self.pairs)
+            held, trained = len(self.validation), len(self.pairs)
             told.append(
                 f"no --valid given: {held:,} pairs are held out to validate on, {trained:,} are "
                 "trained on"
@@ -185,4 +185,4 @@ class GivenData(Data):
 
 def make_data(config: TrainConfig) -> Data:
     """The data that a config describes."""
-    return GivenData(config) if is_pairs_file(config.task) else DrawnData(config)
+    return PairsFileData(config) if is_pairs_file(config.task) else TaskData(config)

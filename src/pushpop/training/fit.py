@@ -13,7 +13,7 @@ from pushpop.tasks.pairs_file import check_features
 from pushpop.tasks.pairs_lines import check_text
 from pushpop.training.config import TrainConfig
 from pushpop.training.loop import train
-from pushpop.training.view import Plain
+from pushpop.training.view import PlainView
 
 Strings = Sequence[str]
 PAIRS, VALID = "pairs.tsv", "valid.tsv"
@@ -44,7 +44,7 @@ def fit(
         if valid is not None:
             files["valid"] = str(folder / f".{VALID}")
         files["columns"] = "1,2" if widths == {2} else "1,2,3"
-        train(TrainConfig.from_dict({**options, **files}), folder, Plain() if show else None)
+        train(TrainConfig.from_dict({**options, **files}), folder, PlainView() if show else None)
         return Transducer.from_pretrained(folder)
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pushpop.training.config import TrainConfig
 from pushpop.training.schedule import Progress
-from pushpop.training.view import Speed, View, accuracies, describe, end_of
+from pushpop.training.view import Speed, View, accuracies, describe_end, describe_run
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -30,7 +30,7 @@ class LiveView(View):
         """Draw the panel for the first time."""
         self.config, self.speed = config, Speed(config)
         self.recent: deque[float] = deque(maxlen=config.window)
-        self.console.print(f"[bold]{describe(config)}[/]")
+        self.console.print(f"[bold]{describe_run(config)}[/]")
         if progress.step:
             self.console.print(f"resumed after batch {progress.step}")
         self.live = Live(self._panel(progress), console=self.console, refresh_per_second=4)
@@ -59,7 +59,7 @@ class LiveView(View):
     def end(self, report: dict[str, Any]) -> None:
         """The final accuracies, in place of the panel."""
         self.close()
-        self.console.print(f"[bold]final[/] {end_of(report)}")
+        self.console.print(f"[bold]final[/] {describe_end(report)}")
 
     def close(self) -> None:
         """Leave the panel as it is."""

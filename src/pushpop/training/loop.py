@@ -4,15 +4,14 @@ from os import PathLike
 from typing import Any
 
 from pushpop.errors import InputError
-from pushpop.training.board import Board
+from pushpop.training.board import TensorBoardView
 from pushpop.training.checkpoint import unpack
 from pushpop.training.config import TrainConfig
 from pushpop.training.data import make_data
 from pushpop.training.interrupt import Signals, StopRequested
-from pushpop.training.parallel import Group, dismissing, joined
+from pushpop.training.parallel import Group, process_group, releasing_followers, torch_threads
 from pushpop.training.run import RunDirectory
 from pushpop.training.session import Session
-from pushpop.training.threads import threads
 from pushpop.training.trainer import Trainer
 from pushpop.training.view import View
 
@@ -34,31 +33,31 @@ def train(
         InputError: the directory holds something else, or cannot be written.
         Diverged: NaN or infinity in the loss or a gradient.
     """
-    with joined() as group, Signals() as signals, threads(config.threads):
+    with process_group() as group, Signals() as signals, torch_threads(config.threads):
         if group.rank > 0:
-            return follow(group, signals)
-        return lead(config, RunDirectory(directory), view or View(), signals, group)
+            return run_follower(group, signals)
+        return run_leader(config, RunDirectory(directory), view or View(), signals, group)
 
 
-def lead(
+def run_leader(
     config: TrainConfig, run: RunDirectory, view: View, signals: Signals, group: Group
 ) -> dict[str, Any]:
     """Run the loop, and see to it that those who follow leave when this process does."""
-    with dismissing(group) as farewell:
+    with releasing_followers(group) as final_message:
         if config.batch_size < group.size:
             raise InputError(
                 f"batch_size is {config.batch_size} with {group.size} processes, expected "
                 f"{group.size} or more"
             )
         if config.tensorboard:
-            view = Board(run.path / "tensorboard", view)
+            view = TensorBoardView(run.path / "tensorboard", view)
         data = make_data(config)
         run.prepare(config, group.size)
         with run:
             for text in data.messages():
                 view.message(text)
             run.check_data(data.vocabulary, data.text, data.fingerprint())
-            for change in run.go_on(config):
+            for change in run.update_config(config):
                 view.message(f"{run.path}: {change}")
             report = run.report()
             if report is not None:
@@ -75,19 +74,19 @@ def lead(
                     signals.leave()
                 finally:
                     view.close()
-            farewell["report"] = report
+            final_message["report"] = report
     return report
 
 
-def follow(group: Group, signals: Signals) -> dict[str, Any]:
+def run_follower(group: Group, signals: Signals) -> dict[str, Any]:
     """Do the batches that the leader does, until it says otherwise."""
     trainer: Trainer | None = None
     while True:
-        signal, message = group.agree(signals.received or 0)
+        signal, message = group.exchange(signals.received or 0)
         if "config" in message:
             config = TrainConfig.from_saved(message["config"])
             trainer = Trainer(config, group, make_data(config))
-            trainer.restore(unpack(group.hand_out(b"")))
+            trainer.restore(unpack(group.broadcast(b"")))
         elif "rate" in message and trainer is not None:
             trainer.progress.rate = message["rate"]
         elif "report" in message:

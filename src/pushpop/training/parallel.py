@@ -1,4 +1,5 @@
-"""Several processes that train together under torchrun, each on its share of every batch.
+"""The threads of a process, and several processes that train together under torchrun, each on its
+share of every batch.
 
 The leader, rank 0, runs the whole loop: tests, log, checkpoints, stops. The others follow: before
 every batch all of them agree on what comes next, which is where a signal that any of them received,
@@ -21,9 +22,24 @@ from torch import Tensor, nn
 from pushpop.errors import InputError
 from pushpop.tasks import Batch
 
-PATIENCE = timedelta(days=30)
+TIMEOUT = timedelta(days=30)
 """How long to wait for one another: the leader tests while the others wait. A process that has
 died is noticed at once."""
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """So many threads inside, as many as before afterwards.
+
+    More than one costs dearly where others use the machine too: threads that wait for each other at
+    every small product keep all cores busy.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Group:
@@ -32,36 +48,36 @@ class Group:
     rank, size, local_rank = 0, 1, 0
     in_batch = False  # whether the others are busy with a batch, and cannot be told anything
 
-    def share_of(self, batch: Batch) -> Batch | None:
+    def shard(self, batch: Batch) -> Batch | None:
         """The rows that are this process's, unless there are fewer rows than processes."""
         return batch
 
-    def add(self, nll: float, symbols: int) -> tuple[float, int]:
+    def sum_losses(self, nll: float, symbols: int) -> tuple[float, int]:
         """The sums over all processes."""
         return nll, symbols
 
-    def add_gradients(self, model: nn.Module) -> None:
+    def sum_gradients(self, model: nn.Module) -> None:
         """Replace every gradient by the sum over all processes."""
 
-    def agree(
+    def exchange(
         self, signal: int, message: dict[str, Any] | None = None
     ) -> tuple[int, dict[str, Any]]:
         """What comes next: the signal that any process received, and the leader's message."""
         return signal, message or {}
 
-    def hand_out(self, data: bytes) -> bytes:
+    def broadcast(self, data: bytes) -> bytes:
         """The leader's bytes, in every process."""
         return data
 
 
-class Team(Group):
+class TorchrunGroup(Group):
     """One of the processes that torchrun started."""
 
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.local_rank = int(os.environ["LOCAL_RANK"])
 
-    def share_of(self, batch: Batch) -> Batch | None:
+    def shard(self, batch: Batch) -> Batch | None:
         """Every so-manieth row, cut off after the longest of them."""
         rows = slice(self.rank, None, self.size)
         lengths = batch.lengths[rows]
@@ -72,13 +88,13 @@ class Team(Group):
         inputs, outputs, mask = (part[:steps, rows].contiguous() for part in parts)
         return Batch(inputs, outputs, lengths, mask)
 
-    def add(self, nll: float, symbols: int) -> tuple[float, int]:
+    def sum_losses(self, nll: float, symbols: int) -> tuple[float, int]:
         """In double precision, so that every process has the same number."""
         sums = torch.tensor([nll, symbols], dtype=torch.float64)
         dist.all_reduce(sums)
         return float(sums[0]), int(sums[1])
 
-    def add_gradients(self, model: nn.Module) -> None:
+    def sum_gradients(self, model: nn.Module) -> None:
         """All gradients as one vector."""
         parameters = list(model.parameters())
         gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
@@ -89,7 +105,7 @@ class Team(Group):
         for parameter, part in zip(parameters, parts, strict=True):
             parameter.grad = part.view_as(parameter)
 
-    def agree(
+    def exchange(
         self, signal: int, message: dict[str, Any] | None = None
     ) -> tuple[int, dict[str, Any]]:
         """The largest signal; the message goes as JSON, so that nothing is unpickled."""
@@ -100,9 +116,9 @@ class Team(Group):
         signal, size = numbers.tolist()
         if signal:
             self.in_batch = False
-        return signal, json.loads(self.hand_out(data)) if size else {}
+        return signal, json.loads(self.broadcast(data)) if size else {}
 
-    def hand_out(self, data: bytes) -> bytes:
+    def broadcast(self, data: bytes) -> bytes:
         """Their number, then the bytes."""
         size = torch.tensor([len(data)])
         dist.broadcast(size, 0)
@@ -117,13 +133,13 @@ def under_torchrun() -> bool:
     return dist.is_torchelastic_launched() and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
-def leads() -> bool:
+def is_leader() -> bool:
     """Whether this process is the one that shows, logs and saves."""
     return not under_torchrun() or int(os.environ["RANK"]) == 0
 
 
 @contextmanager
-def joined() -> Iterator[Group]:
+def process_group() -> Iterator[Group]:
     """This process among those that torchrun started, or alone."""
     if not under_torchrun():
         yield Group()
@@ -131,30 +147,30 @@ def joined() -> Iterator[Group]:
     mine = not dist.is_initialized()
     if mine:
         gpu = torch.cuda.is_available() and dist.is_nccl_available()
-        dist.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", timeout=PATIENCE)
+        dist.init_process_group("cpu:gloo,cuda:nccl" if gpu else "gloo", timeout=TIMEOUT)
     try:
-        yield Team()
+        yield TorchrunGroup()
     finally:
         if mine:
             dist.destroy_process_group()
 
 
 @contextmanager
-def dismissing(group: Group) -> Iterator[dict[str, Any]]:
+def releasing_followers(group: Group) -> Iterator[dict[str, Any]]:
     """However the leader leaves, tell the others: what was put into the dictionary, or a code.
 
     Not in the middle of a batch. Either they fail as the leader does, or they wait for its
     gradients and find that it has gone.
     """
-    farewell: dict[str, Any] = {}
+    final_message: dict[str, Any] = {}
     try:
-        yield farewell
+        yield final_message
     except BaseException as error:
         if not group.in_batch:
             with suppress(RuntimeError):  # they may have gone before
-                group.agree(0, {"code": exit_code(error)})
+                group.exchange(0, {"code": exit_code(error)})
         raise
-    group.agree(0, farewell)
+    group.exchange(0, final_message)
 
 
 def exit_code(error: BaseException) -> int:

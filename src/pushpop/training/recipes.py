@@ -52,7 +52,7 @@ def pushpop(task: str, memory: str, longest: int) -> dict[str, Any]:
     push = 0.0 if task == "flip" else 1.0
     if task != "reverse" and memory == "deque":
         found |= {"push_bias": (push, -8.0), "pop_bias": (-8.0, -1.0)}
-    elif task != "reverse" and memory != "none":
+    elif task != "reverse" and memory in ("stack", "queue"):
         found["push_bias"] = push
     return found
 

@@ -19,14 +19,14 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, reading, writing
 from pushpop.files import write_file
 from pushpop.tasks import Vocabulary, get_task
 from pushpop.tasks.pairs_text import TextForm
-from pushpop.training.checkpoint import steps_in
+from pushpop.training.checkpoint import saved_steps
 from pushpop.training.config import CHANGEABLE, TrainConfig
 
-CONFIG, ENVIRONMENT, DATA, METRICS, REPORT = (
+TRAINING_FILE, ENVIRONMENT_FILE, DATA_FILE, METRICS_FILE, REPORT_FILE = (
     "training.json",
     "environment.json",
     "data.json",
@@ -35,7 +35,7 @@ CONFIG, ENVIRONMENT, DATA, METRICS, REPORT = (
 )
 
 
-class Occupied(InputError):
+class RunLocked(InputError):
     """Another process is training in the directory."""
 
 
@@ -50,36 +50,34 @@ class RunDirectory:
 
     def config(self) -> TrainConfig:
         """The options that the run was started with, or last went on under."""
-        return TrainConfig.from_saved(self._read(CONFIG), str(self.path / CONFIG))
+        return TrainConfig.from_saved(self._read(TRAINING_FILE), str(self.path / TRAINING_FILE))
 
     def report(self) -> dict[str, Any] | None:
         """The final report, once the run is finished; not that of an end it has gone on from."""
-        if not (self.path / REPORT).exists():
+        if not (self.path / REPORT_FILE).exists():
             return None
-        report = self._read(REPORT)
-        return report if is_the_end(report, self.config()) else None
+        report = self._read(REPORT_FILE)
+        return report if is_final(report, self.config()) else None
 
     def environment(self) -> dict[str, Any]:
         """What the run was started with."""
-        return self._read(ENVIRONMENT) if (self.path / ENVIRONMENT).exists() else {}
+        return self._read(ENVIRONMENT_FILE) if (self.path / ENVIRONMENT_FILE).exists() else {}
 
     def prepare(self, config: TrainConfig, processes: int = 1) -> None:
         """Make the directory, or make sure that it holds a run with the same options."""
-        if (self.path / CONFIG).exists():
+        if (self.path / TRAINING_FILE).exists():
             check_same(self.path, self.config(), config)
             return
-        try:
+        with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             others = sorted(file.name for file in self.path.iterdir() if file.name[0] != ".")
-        except OSError as error:
-            raise self._unwritable("", error) from None
-        if others not in ([], [ENVIRONMENT]):
+        if others not in ([], [ENVIRONMENT_FILE]):
             raise InputError(
-                f"{self.path}: holds {', '.join(others[:3])} but no {CONFIG}: expected a run or "
-                "a new directory"
+                f"{self.path}: holds {', '.join(others[:3])} but no {TRAINING_FILE}: expected "
+                "a run or a new directory"
             )
-        self.write(ENVIRONMENT, environment(config.threads, processes))
-        self.write(CONFIG, config.to_dict())
+        self.write(ENVIRONMENT_FILE, environment(config.threads, processes))
+        self.write(TRAINING_FILE, config.to_dict())
 
     def check_data(
         self, vocabulary: Vocabulary, text: TextForm | None, fingerprint: dict[str, Any]
@@ -87,12 +85,12 @@ class RunDirectory:
         """Note what given pairs were trained on, or make sure that they still are the same."""
         if not fingerprint:
             return
-        if not (self.path / DATA).exists():
+        if not (self.path / DATA_FILE).exists():
             form = None if text is None else text.to_dict()
             symbols = {"vocabulary": vocabulary.to_dict(), "text": form}
-            self.write(DATA, {"sha256": fingerprint, **symbols})
+            self.write(DATA_FILE, {"sha256": fingerprint, **symbols})
             return
-        for name, digest in self._read(DATA)["sha256"].items():
+        for name, digest in self._read(DATA_FILE)["sha256"].items():
             if fingerprint.get(name) != digest:
                 raise InputError(
                     f"{name}: has changed since the run in {self.path} began; expected the file "
@@ -101,13 +99,13 @@ class RunDirectory:
 
     def symbols(self) -> tuple[Vocabulary, TextForm | None]:
         """The vocabulary that the run is trained with, and how text becomes symbols of it."""
-        if not (self.path / DATA).exists():
+        if not (self.path / DATA_FILE).exists():
             return get_task(self.config().task).vocabulary, None
-        data = self._read(DATA)
+        data = self._read(DATA_FILE)
         text = None if data["text"] is None else TextForm.from_dict(data["text"])
         return Vocabulary.from_dict(data["vocabulary"]), text
 
-    def go_on(self, config: TrainConfig) -> list[str]:
+    def update_config(self, config: TrainConfig) -> list[str]:
         """Have the run go on under these options from now on; says what has changed.
 
         Once that is written, a report of an end that is none any more does not count, and it stays
@@ -121,30 +119,26 @@ class RunDirectory:
                 "or more"
             )
         if changes:
-            self.write(CONFIG, config.to_dict())
+            self.write(TRAINING_FILE, config.to_dict())
         return [f"{name} was {before}, is {now}" for name, (before, now) in changes.items()]
 
     def batches_done(self) -> int:
         """The last batch that there is a checkpoint or a line of the log of."""
         with suppress(OSError):
-            for line in reversed((self.path / METRICS).read_text("utf-8").splitlines()):
+            for line in reversed((self.path / METRICS_FILE).read_text("utf-8").splitlines()):
                 with suppress(ValueError, KeyError, TypeError):  # cut off by a kill
-                    return int(max([json.loads(line)["step"], *steps_in(self.checkpoints)]))
-        return max(steps_in(self.checkpoints), default=0)
+                    return int(max([json.loads(line)["step"], *saved_steps(self.checkpoints)]))
+        return max(saved_steps(self.checkpoints), default=0)
 
     def write(self, name: str, data: Any) -> None:
         """Replace a JSON file, or leave it as it is."""
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1)
-        try:
+        with writing(self.path / name):
             write_file(self.path / name, f"{text}\n".encode())
-        except OSError as error:
-            raise self._unwritable(name, error) from None
 
     def __enter__(self) -> "RunDirectory":
-        try:
+        with writing(self.path):
             self._lock = open(self.path / ".lock", "wb")
-        except OSError as error:
-            raise self._unwritable("", error) from None
         with suppress(ImportError):
             import fcntl
 
@@ -152,7 +146,7 @@ class RunDirectory:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 self._lock.close()
-                raise Occupied(f"{self.path}: another process is training there") from None
+                raise RunLocked(f"{self.path}: another process is training there") from None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -163,43 +157,34 @@ class RunDirectory:
 
     def open_log(self, size: int) -> None:
         """Cut the log off after so many bytes and go on from there."""
-        path = self.path / METRICS
-        try:
+        path = self.path / METRICS_FILE
+        with writing(path):
             found = path.stat().st_size if path.exists() else 0
             if found < size:
                 raise InputError(f"{path}: {found} bytes, the checkpoint has written {size}")
             self._log = open(path, "ab")  # noqa: SIM115  closed by __exit__
             self._log.truncate(size)
-        except OSError as error:
-            raise self._unwritable(METRICS, error) from None
 
     def log(self, record: dict[str, Any]) -> int:
         """Append a line; returns how long the log is now."""
         assert self._log is not None
-        try:
+        with writing(self.path / METRICS_FILE):
             self._log.write(f"{json.dumps(record, allow_nan=False)}\n".encode())
             self._log.flush()
-        except OSError as error:
-            raise self._unwritable(METRICS, error) from None
         return os.fstat(self._log.fileno()).st_size
 
     def sync_log(self) -> None:
         """Have the log on the disk before a checkpoint that counts on it."""
         if self._log is not None:
-            try:
+            with writing(self.path / METRICS_FILE):
                 os.fsync(self._log.fileno())
-            except OSError as error:
-                raise self._unwritable(METRICS, error) from None
-
-    def _unwritable(self, name: str, error: OSError) -> InputError:
-        return InputError(f"{self.path / name}: cannot be written: {error.strerror or error}")
 
     def _read(self, name: str) -> dict[str, Any]:
         path = self.path / name
+        with reading(path):
+            text = path.read_bytes()
         try:
-            data = json.loads(path.read_text("utf-8"))
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+            data = json.loads(text)
         except ValueError as error:
             raise InputError(f"{path}: not JSON: {error}") from None
         if not isinstance(data, dict):
@@ -227,7 +212,7 @@ def check_same(path: Path, found: TrainConfig, wanted: TrainConfig) -> None:
         )
 
 
-def is_the_end(report: dict[str, Any], config: TrainConfig) -> bool:
+def is_final(report: dict[str, Any], config: TrainConfig) -> bool:
     """Whether a run with these options stops where a report was written."""
     limit = round(60 * config.minutes, 3)  # rounded as in the report
     return bool(

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field
 from math import exp
 from typing import Any
 
-from pushpop.tasks import Lengths
+from pushpop.tasks import LengthRange
 from pushpop.training.config import TrainConfig
 
 GAIN = 0.99
@@ -60,7 +60,7 @@ class Progress:
                 tuples[name] = tuple(data[name])
         return cls(**{**data, **tuples})
 
-    def lengths(self, config: TrainConfig) -> Lengths:
+    def lengths(self, config: TrainConfig) -> LengthRange:
         """The source lengths of the next batch. While the longest allowed is short, so is the
         shortest: half of it."""
         low, _ = config.training_range

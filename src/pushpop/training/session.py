@@ -9,20 +9,20 @@ from typing import Any
 
 from pushpop.errors import InputError
 from pushpop.models import Transducer
-from pushpop.training.checkpoint import load_latest, pack, save, steps_in
+from pushpop.training.checkpoint import load_latest, pack, save, saved_steps
 from pushpop.training.config import TrainConfig
 from pushpop.training.data import Data
 from pushpop.training.interrupt import Signals
 from pushpop.training.parallel import Group
-from pushpop.training.run import REPORT, RunDirectory, environment
+from pushpop.training.run import REPORT_FILE, RunDirectory, environment
 from pushpop.training.schedule import Progress
-from pushpop.training.trained import find_checkpoint, model_of
+from pushpop.training.trained import find_checkpoint, model_at_checkpoint
 from pushpop.training.trainer import Diverged, Trainer
 from pushpop.training.view import View
 
-SOLVED = 0.999
-"""Test coarse accuracy that counts as solved, if it is reached `IN_A_ROW` times."""
-IN_A_ROW = 2
+STOP_ACCURACY = 0.999
+"""Test coarse accuracy that counts as solved, if it is reached `STOP_TESTS` times."""
+STOP_TESTS = 2
 
 
 class Session:
@@ -68,19 +68,19 @@ class Session:
                         f"{name} was {before[name]} and is {now[name]}: results may differ"
                     )
         if self.group.size > 1:
-            self.group.agree(0, {"config": self.config.to_dict()})
-            self.group.hand_out(pack(self.trainer.checkpoint()))
+            self.group.exchange(0, {"config": self.config.to_dict()})
+            self.group.broadcast(pack(self.trainer.checkpoint()))
         self.run.open_log(self.progress.log_size)
         self.view.begin(self.config, self.progress)
 
     def train(self) -> dict[str, Any]:
         """Go on until something says stop; then test on fresh draws and save the model."""
         while True:
-            self.settle()
+            self.finish_batch()
             reason = self.stop_reason()
             if reason is not None:
                 return self.finish(reason)
-            received, _ = self.group.agree(self.signals.received or 0)
+            received, _ = self.group.exchange(self.signals.received or 0)
             self.signals.received = received or None
             self.signals.check()
             self.step()
@@ -90,7 +90,7 @@ class Session:
         try:
             loss = self.trainer.step()
         except Diverged as error:
-            steps = steps_in(self.run.checkpoints)
+            steps = saved_steps(self.run.checkpoints)
             last = (
                 f"the checkpoint after batch {steps[0]} is kept" if steps else "no checkpoint yet"
             )
@@ -99,7 +99,7 @@ class Session:
         self._count_time()
         self.view.step(self.progress, loss)
 
-    def settle(self) -> None:
+    def finish_batch(self) -> None:
         """Report, test and save after a batch, as is due. A stop while testing leaves no trace."""
         config, progress = self.config, self.progress
         step, is_best = progress.step, False
@@ -107,7 +107,7 @@ class Session:
             record: dict[str, Any] = {}
             if self.data.test_is_due(step):
                 record = self.evaluate(self.trainer.model, "evaluate", step)
-                is_best = self.judge(record)
+                is_best = self.record_test(record)
             if step % config.report_every == 0:
                 head = {"perplexity": progress.report(), "learning_rate": progress.rate}
                 record = {**head, "longest": progress.longest, **record}
@@ -120,16 +120,16 @@ class Session:
         if step and is_due and self.saved_step != step:
             self.save()
 
-    def judge(self, record: dict[str, Any]) -> bool:
+    def record_test(self, record: dict[str, Any]) -> bool:
         """Note what a test says; whether it is of given pairs and the best so far."""
         progress = self.progress
         if "valid" in record:
             valid, rate = record["valid"], progress.rate
             is_best = progress.validated(self.config, valid["accuracy"], valid["perplexity"])
             if progress.rate != rate:
-                self.group.agree(0, {"rate": progress.rate})  # the others have seen no test
+                self.group.exchange(0, {"rate": progress.rate})  # the others have seen no test
             return is_best
-        solved = record["test"]["coarse"] >= SOLVED
+        solved = record["test"]["coarse"] >= STOP_ACCURACY
         progress.solved = progress.solved + 1 if solved else 0
         return False
 
@@ -140,7 +140,7 @@ class Session:
     def stop_reason(self) -> str | None:
         """Why training is over, if it is."""
         config, progress = self.config, self.progress
-        if config.until_solved and progress.solved >= IN_A_ROW:
+        if config.until_solved and progress.solved >= STOP_TESTS:
             return "solved"
         if progress.step >= config.steps:
             return "steps"
@@ -160,7 +160,7 @@ class Session:
         if self.saved_step != progress.step:
             self.save(planned=False)  # a run that goes on must not remember this end
         self.view.message(f"stopped by {reason} after {progress.step} batches; final test")
-        kept_step, model = self.kept(reason)
+        kept_step, model = self.choose_model(reason)
         report = {
             "stopped_by": reason,
             "step": progress.step,
@@ -178,11 +178,11 @@ class Session:
             report["last"] = self.evaluate(self.trainer.model, "final", 0)
         model.metadata = {"training": self.config.to_dict(), "report": report}
         model.save_pretrained(self.run.path)
-        self.run.write(REPORT, report)
+        self.run.write(REPORT_FILE, report)
         self.view.end(report)
         return report
 
-    def kept(self, reason: str) -> tuple[int, Transducer]:
+    def choose_model(self, reason: str) -> tuple[int, Transducer]:
         """The model to keep, and after how many batches it was."""
         progress, last = self.progress, (self.progress.step, self.trainer.model)
         if self.config.keep == "last" or reason == "solved" or self.improves():
@@ -195,19 +195,21 @@ class Session:
         except InputError as error:
             self.view.message(f"{error}; the last weights are kept in place of the best")
             return last
-        model = model_of(self.config, best, self.data.vocabulary, self.data.text)
+        model = model_at_checkpoint(self.config, best, self.data.vocabulary, self.data.text)
         return step, model.to(self.trainer.device)
 
     def improves(self) -> bool:
         """Whether the weights are the best so far."""
-        return self.progress.improves() and self.progress.improves(self.trainer.perplexity_now())
+        return self.progress.improves() and self.progress.improves(
+            self.trainer.current_perplexity()
+        )
 
     def save(self, planned: bool = True) -> None:
         """Write a checkpoint of this moment; only a planned one can be the best."""
         progress = self.progress
         self._count_time()
         if planned and progress.improves():
-            progress.mark_best(self.trainer.perplexity_now())
+            progress.mark_best(self.trainer.current_perplexity())
         self.run.sync_log()
         checkpoint = self.trainer.checkpoint()
         save(self.run.checkpoints, progress.step, checkpoint, progress.best_step)

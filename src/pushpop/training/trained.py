@@ -1,5 +1,6 @@
 """What a training run or `save_pretrained` left behind, as a model."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
@@ -11,9 +12,11 @@ from pushpop.errors import InputError
 from pushpop.models import Transducer
 from pushpop.tasks import Vocabulary
 from pushpop.tasks.pairs_text import TextForm
-from pushpop.training.checkpoint import Checkpoint, file_of, load, load_latest, steps_in
+from pushpop.training.checkpoint import Checkpoint, checkpoint_path, load, load_latest, saved_steps
 from pushpop.training.config import TrainConfig
-from pushpop.training.run import CONFIG, RunDirectory
+from pushpop.training.run import TRAINING_FILE, RunDirectory
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +36,8 @@ class Trained:
 
 def load_trained(
     path: str | PathLike[str],
-    task: str | None,
-    warn: Callable[[str], None],
+    task: str | None = None,
+    warn: Callable[[str], None] = logger.warning,
     checkpoint: str = "",
 ) -> Trained:
     """The final model of a run, the latest checkpoint of an unfinished one, or a saved model.
@@ -44,13 +47,15 @@ def load_trained(
     """
     path = Path(path)
     run = RunDirectory(path)
-    is_run = (path / CONFIG).exists()
+    is_run = (path / TRAINING_FILE).exists()
     if checkpoint and not is_run:
-        raise InputError(f"{path}: no {CONFIG}: expected a run, to take checkpoint {checkpoint!r}")
+        raise InputError(
+            f"{path}: no {TRAINING_FILE}: expected a run, to take checkpoint {checkpoint!r}"
+        )
     if is_run and (checkpoint or run.report() is None):
         config = run.config()
         step, found = find_checkpoint(run.checkpoints, checkpoint or "latest", warn)
-        model = model_of(config, found, *run.symbols())
+        model = model_at_checkpoint(config, found, *run.symbols())
         return Trained(model, task or config.task, f"{path} after batch {step}")
     model = Transducer.from_pretrained(path)
     training = model.metadata.get("training")
@@ -63,12 +68,12 @@ def find_checkpoint(
     folder: Path, which: str, warn: Callable[[str], None]
 ) -> tuple[int, Checkpoint]:
     """The checkpoint after so many batches, the latest that is whole, or the best, and its step."""
-    steps = steps_in(folder)
+    steps = saved_steps(folder)
     if which.isdecimal():
         if int(which) not in steps:
             there = ", ".join(map(str, reversed(steps))) or "none"
             raise InputError(f"{folder}: no checkpoint after batch {which}: there are {there}")
-        return int(which), load(file_of(folder, int(which)))
+        return int(which), load(checkpoint_path(folder, int(which)))
     if which not in ("best", "latest"):
         raise InputError(f"checkpoint is {which!r}, expected best, latest or a number of batches")
     latest = load_latest(folder, warn)
@@ -79,10 +84,10 @@ def find_checkpoint(
         return latest
     if best is None:
         raise InputError(f"{folder}: no checkpoint is the best yet: no perplexity was reported")
-    return best, load(file_of(folder, best))
+    return best, load(checkpoint_path(folder, best))
 
 
-def model_of(
+def model_at_checkpoint(
     config: TrainConfig,
     checkpoint: Checkpoint,
     vocabulary: Vocabulary,

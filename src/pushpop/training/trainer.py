@@ -17,7 +17,7 @@ from torch import nn
 from pushpop.errors import InputError
 from pushpop.layers import NoiseLevels
 from pushpop.layers.cells import CELLS
-from pushpop.models import OUTPUT_SCALE, Transducer
+from pushpop.models import Transducer
 from pushpop.models.decoding import evaluating
 from pushpop.tasks import Batch, batch_rng
 from pushpop.training.checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
@@ -41,10 +41,14 @@ class Trainer:
         self.device = choose_device(config, group)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            self.model = Transducer(config.model, data.vocabulary, text=data.text).to(self.device)
-        with torch.no_grad():
-            self.model.input_table.weight *= config.input_scale
-            self.model.output_table.weight *= config.output_scale / OUTPUT_SCALE
+            model = Transducer(
+                config.model,
+                data.vocabulary,
+                text=data.text,
+                input_scale=config.input_scale,
+                output_scale=config.output_scale,
+            )
+        self.model = model.to(self.device)
         self.optimiser = make_optimiser(config, self.model)
         self.progress = Progress.start(config, data.epoch)
         self.batches = self._batches()
@@ -56,7 +60,7 @@ class Trainer:
         """
         config, progress = self.config, self.progress
         lengths = progress.lengths(config)
-        batch = self.group.share_of(next(self.batches))
+        batch = self.group.shard(next(self.batches))
         for group in self.optimiser.param_groups:
             group["lr"] = progress.next_rate(config)
         self.optimiser.zero_grad()
@@ -68,13 +72,13 @@ class Trainer:
                 objective, (nll, symbols) = self.model.objective(
                     batch.to(self.device), config.label_smoothing, self._noise()
                 )
-        value, symbols = self.group.add(float(nll.detach()), symbols)
+        value, symbols = self.group.sum_losses(float(nll.detach()), symbols)
         if not isfinite(value):
             raise Diverged(f"batch {progress.step + 1}: the loss is {value}")
         if batch is not None:
             (objective / symbols).backward()  # type: ignore[no-untyped-call]
-        self.group.add_gradients(self.model)
-        culprit = not_finite(self.model)
+        self.group.sum_gradients(self.model)
+        culprit = non_finite_gradient(self.model)
         if culprit is not None:
             raise Diverged(f"batch {progress.step + 1}: the gradient of {culprit} is not finite")
         if config.clip:
@@ -86,7 +90,7 @@ class Trainer:
         return value / symbols
 
     @torch.no_grad()
-    def perplexity_now(self) -> float:
+    def current_perplexity(self) -> float:
         """Of the weights as they are, on the batches that come next.
 
         RMSProp may spoil a model in one batch; the average of the batches before does not show it.
@@ -163,7 +167,7 @@ def make_optimiser(config: TrainConfig, model: nn.Module) -> torch.optim.Optimiz
     return torch.optim.RMSprop(model.parameters(), lr=rate, alpha=config.rmsprop_alpha, eps=eps)
 
 
-def not_finite(model: nn.Module) -> str | None:
+def non_finite_gradient(model: nn.Module) -> str | None:
     """The first parameter whose gradient has NaN or infinity."""
     gradients = [(name, p.grad) for name, p in model.named_parameters() if p.grad is not None]
     if isfinite(float(torch.stack([g.sum() for _, g in gradients]).sum())):

@@ -29,13 +29,13 @@ class View:
         """Nothing more will come."""
 
 
-class Plain(View):
+class PlainView(View):
     """A line a report, for files and pipes."""
 
     def begin(self, config: TrainConfig, progress: Progress) -> None:
         """Say what is trained, and from where."""
         self.speed = Speed(config)
-        self._say(f"{describe(config)}, {length_of(config, progress)}")
+        self._say(f"{describe_run(config)}, {describe_length(config, progress)}")
         if progress.step:
             self._say(f"resumed after batch {progress.step}")
 
@@ -45,7 +45,7 @@ class Plain(View):
 
     def record(self, record: dict[str, Any], progress: Progress) -> None:
         """One line with everything that was reported."""
-        self._say(f"{line_of(record)}  {self.speed.text(progress)}")
+        self._say(f"{describe_record(record)}  {self.speed.text(progress)}")
 
     def message(self, text: str) -> None:
         """As it is."""
@@ -53,7 +53,7 @@ class Plain(View):
 
     def end(self, report: dict[str, Any]) -> None:
         """The final accuracies."""
-        self._say(f"final {end_of(report)}")
+        self._say(f"final {describe_end(report)}")
 
     def _say(self, text: str) -> None:
         print(text, flush=True)
@@ -95,7 +95,7 @@ class Speed:
         return f"{rate:.1f} batches/s, {clock} left"
 
 
-def describe(config: TrainConfig) -> str:
+def describe_run(config: TrainConfig) -> str:
     """What is trained on what, in a few words."""
     if config.memory == "none":
         body = f"{config.layers}-layer lstm, hidden {config.hidden}"
@@ -113,7 +113,7 @@ def describe(config: TrainConfig) -> str:
     return f"{config.task}: {body}, seed {config.seed}"
 
 
-def length_of(config: TrainConfig, progress: Progress) -> str:
+def describe_length(config: TrainConfig, progress: Progress) -> str:
     """How long a run takes at most, in words."""
     if not progress.epoch or not config.epochs:
         return f"{config.steps} batches"
@@ -121,7 +121,7 @@ def length_of(config: TrainConfig, progress: Progress) -> str:
     return f"{config.epochs} epochs of {progress.epoch} batches{patience}"
 
 
-def line_of(record: dict[str, Any]) -> str:
+def describe_record(record: dict[str, Any]) -> str:
     """A record of the log in words."""
     parts = [f"batch {record['step']}"]
     if "perplexity" in record:
@@ -142,7 +142,7 @@ def accuracies(record: dict[str, Any]) -> str:
     )
 
 
-def end_of(report: dict[str, Any]) -> str:
+def describe_end(report: dict[str, Any]) -> str:
     """The final accuracies, and which batch's weights they are of unless the last."""
     kept = "" if report["kept_step"] == report["step"] else f"  kept: batch {report['kept_step']}"
     return f"{accuracies(report)}{kept}  {report['seconds']:.0f} s"

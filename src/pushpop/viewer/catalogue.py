@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pushpop.models import Transducer
 from pushpop.models.shipped import find_model, shipped_models
-from pushpop.training.run import CONFIG, RunDirectory
+from pushpop.training.run import TRAINING_FILE, RunDirectory
 from pushpop.training.trained import load_trained
 
 
@@ -45,6 +45,6 @@ def open_models(texts: Iterable[str]) -> dict[str, Entry]:
 def _task_of(path: Path, model: Transducer) -> str | None:
     training = model.metadata.get("training")
     task = training.get("task") if isinstance(training, dict) else model.metadata.get("task")
-    if task is None and (path / CONFIG).exists():
+    if task is None and (path / TRAINING_FILE).exists():
         task = RunDirectory(path).config().task
     return task if isinstance(task, str) else None

@@ -5,35 +5,36 @@ import torch
 
 from pushpop import Transducer
 from pushpop.cli import main
-from pushpop.models.sizes import HIDDEN, MODELS, PAPER, count_parameters, paper_config
+from pushpop.experiments.paper import PAPER_MODELS, model_options
+from pushpop.experiments.sizes import HIDDEN, PAPER_SIZES, count_parameters, paper_config
 from pushpop.tasks import get_task
 
 CORES = {
-    "1-layer LSTM": (328_704, 1_181_696),
-    "2-layer LSTM": (919_552, 3_411_968),
-    "4-layer LSTM": (2_101_248, 7_872_512),
-    "8-layer LSTM": (4_464_640, 16_793_600),
-    "Stack-LSTM": (673_602, 1_871_170),
-    "Queue-LSTM": (673_602, 1_871_170),
-    "DeQue-LSTM": (1_002_052, 2_527_812),
+    "lstm1": (328_704, 1_181_696),
+    "lstm2": (919_552, 3_411_968),
+    "lstm4": (2_101_248, 7_872_512),
+    "lstm8": (4_464_640, 16_793_600),
+    "stack": (673_602, 1_871_170),
+    "queue": (673_602, 1_871_170),
+    "deque": (1_002_052, 2_527_812),
 }
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["256", "512"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", PAPER_MODELS)
 def test_the_core_has_the_size_that_the_paper_prints(model: str, which: int) -> None:
     size = count_parameters(paper_config(model, HIDDEN[which]), get_task("copy").vocabulary)
-    layers = MODELS[model][1]
+    layers = model_options(model)["layers"]
     assert size.core == CORES[model][which]
-    assert abs(size.core / PAPER[model][which] - 1) < 0.016  # two digits are printed
+    assert abs(size.core / PAPER_SIZES[model][which] - 1) < 0.016  # two digits are printed
     assert size.start == 2 * layers * HIDDEN[which]
-    projection = 0 if model.split()[-1] != "LSTM" else (HIDDEN[which] + 1) * 64
+    projection = 0 if not model.startswith("lstm") else (HIDDEN[which] + 1) * 64
     assert size.total == size.core + size.start + projection + (258 + 129) * 64
 
 
 def test_sizes_are_those_of_a_real_model() -> None:
     vocabulary = get_task("svo-sov").vocabulary
-    config = paper_config("DeQue-LSTM", 256)
+    config = paper_config("deque", 256)
     torch.manual_seed(0)
     model = Transducer(config, vocabulary)
     assert count_parameters(config, vocabulary).total == sum(p.numel() for p in model.parameters())
@@ -48,7 +49,7 @@ def test_the_command_prints_every_figure_within_80_columns(
     assert max(map(len, printed.splitlines())) <= 80
     assert "…" not in printed
     for model, cores in CORES.items():
-        rows = [line for line in printed.splitlines() if model in line]
+        rows = [line for line in printed.splitlines() if PAPER_MODELS[model] in line]
         assert [f"{core:,}" in row for core, row in zip(cores, rows, strict=True)] == [True, True]
     assert "9.1e5" in printed
 

@@ -5,35 +5,27 @@ The paper's figures are those of its model-size table: Grefenstette, Hermann, Su
 no learned initial states, and the projection to the output embedding only where a memory is.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
+from pushpop.experiments.paper import PAPER_MODELS, model_options
+from pushpop.models import Transducer, TransducerConfig
 from pushpop.models.body import LSTMBody
-from pushpop.models.config import TransducerConfig
-from pushpop.models.transducer import Transducer
-from pushpop.tasks import Vocabulary
+from pushpop.tasks import Vocabulary, get_task
 
 HIDDEN = (256, 512)
 MEMORY_WIDTH = 256
-PAPER: dict[str, tuple[float, float]] = {  # at hidden 256 and 512
-    "1-layer LSTM": (3.3e5, 1.2e6),
-    "2-layer LSTM": (9.1e5, 3.4e6),
-    "4-layer LSTM": (2.1e6, 7.8e6),
-    "8-layer LSTM": (4.5e6, 1.7e7),
-    "Stack-LSTM": (6.7e5, 1.9e6),
-    "Queue-LSTM": (6.7e5, 1.9e6),
-    "DeQue-LSTM": (1.0e6, 2.5e6),
-}
-MODELS: dict[str, tuple[str, int]] = {
-    "1-layer LSTM": ("none", 1),
-    "2-layer LSTM": ("none", 2),
-    "4-layer LSTM": ("none", 4),
-    "8-layer LSTM": ("none", 8),
-    "Stack-LSTM": ("stack", 1),
-    "Queue-LSTM": ("queue", 1),
-    "DeQue-LSTM": ("deque", 1),
+PAPER_SIZES: dict[str, tuple[float, float]] = {  # at hidden 256 and 512
+    "lstm1": (3.3e5, 1.2e6),
+    "lstm2": (9.1e5, 3.4e6),
+    "lstm4": (2.1e6, 7.8e6),
+    "lstm8": (4.5e6, 1.7e7),
+    "stack": (6.7e5, 1.9e6),
+    "queue": (6.7e5, 1.9e6),
+    "deque": (1.0e6, 2.5e6),
 }
 
 
@@ -46,10 +38,33 @@ class Size:
     total: int  # everything, embeddings included
 
 
+@dataclass(frozen=True)
+class SizeRow:
+    """A model of the paper: its figure, as it is printed there, beside ours."""
+
+    model: str
+    hidden: int
+    paper: str
+    size: Size
+    off: str  # our core against the paper's figure, in per cent
+
+
+def size_rows(embedding: int = 64) -> Iterator[SizeRow]:
+    """The paper's models for the copy task, the narrow ones first."""
+    vocabulary = get_task("copy").vocabulary
+    for column, hidden in enumerate(HIDDEN):
+        for model, figures in PAPER_SIZES.items():
+            size = count_parameters(paper_config(model, hidden, embedding), vocabulary)
+            paper = f"{figures[column]:.1e}".replace("e+0", "e")
+            off = f"{size.core / figures[column] - 1:+.1%}"
+            yield SizeRow(PAPER_MODELS[model], hidden, paper, size, off)
+
+
 def paper_config(model: str, hidden: int, embedding: int = 64) -> TransducerConfig:
     """The config of one of the paper's models."""
-    memory, layers = MODELS[model]
-    return TransducerConfig(memory, layers, "lstm", embedding, hidden, MEMORY_WIDTH)
+    return TransducerConfig(
+        **model_options(model), embedding=embedding, hidden=hidden, memory_width=MEMORY_WIDTH
+    )
 
 
 def count_parameters(config: TransducerConfig, vocabulary: Vocabulary) -> Size:

@@ -1,0 +1,98 @@
+"""Options: how one is declared, and how its value is read.
+
+A value is text from a command line, what YAML makes of a file, or what a program passes; each is
+read here into the type that the option has, or refused in words that name the option.
+"""
+
+from collections.abc import Callable
+from dataclasses import Field, field
+from math import isfinite
+from typing import Any, Final, get_args
+
+from pushpop.errors import InputError, did_you_mean
+
+Number = int | float
+Reader = Callable[[str, Any], Any]
+"""From an option's name and what was given to its value."""
+
+
+class _NotGiven:
+    def __repr__(self) -> str:
+        return "NOT_GIVEN"
+
+
+NOT_GIVEN: Final[Any] = _NotGiven()
+"""What an option of a dataclass is until its default is filled in."""
+
+
+def option(
+    default: Any,
+    text: str,
+    least: Number | None = None,
+    above: Number | None = None,
+    *,
+    kw_only: bool = False,
+    read: Reader | None = None,
+) -> Any:
+    """A field with its default, its help text and, for a number, the bound that it must reach or
+    exceed. Its type says how a value is read, unless `read` does."""
+    metadata = {"default": default, "help": text, "least": least, "above": above, "read": read}
+    return field(default=NOT_GIVEN, metadata=metadata, kw_only=kw_only)
+
+
+def read_option(each: "Field[Any]", given: Any) -> Any:
+    """The value of an option that `option` has declared."""
+    info = each.metadata
+    if info["read"] is not None:
+        return info["read"](each.name, given)
+    return read_value(each.name, each.type, given, info["least"], info["above"])
+
+
+def read_value(
+    name: str, kind: Any, given: Any, least: Number | None = None, above: Number | None = None
+) -> Any:
+    """What was given as a value of type bool, int, float, str, or a Literal of strings."""
+    if kind is bool:
+        return _read_bool(name, given)
+    if kind is int or kind is float:
+        return _read_number(name, kind, given, least, above)
+    if not isinstance(given, str):
+        raise InputError(f"{name} is {given!r}, expected text")
+    accepted = get_args(kind)
+    if accepted and given not in accepted:
+        hint = did_you_mean(given, accepted)
+        raise InputError(f"{name} is {given!r}, expected {', '.join(accepted)}{hint}")
+    return given
+
+
+def _read_bool(name: str, given: Any) -> bool:
+    words = {"true": True, "yes": True, "false": False, "no": False}
+    if isinstance(given, str):
+        given = words.get(given.lower(), given)
+    if not isinstance(given, bool):
+        raise InputError(f"{name} is {given!r}, expected true or false")
+    return given
+
+
+def _read_number(
+    name: str, kind: type, given: Any, least: Number | None, above: Number | None
+) -> Number:
+    wanted = "a whole number" if kind is int else "a number"
+    if least is not None:
+        wanted += f" of {least} or more"
+    elif above is not None:
+        wanted += f" above {above}"
+    try:
+        number: Number = kind(given.replace("_", "")) if isinstance(given, str) else given
+    except ValueError:
+        raise InputError(f"{name} is {given!r}, expected {wanted}") from None
+    right_type = type(number) is int or (kind is float and type(number) is float)
+    if (
+        not right_type
+        or not isfinite(number)
+        or (least is not None and number < least)
+        or (above is not None and number <= above)
+        or number >= 2**63
+    ):
+        raise InputError(f"{name} is {given!r}, expected {wanted}")
+    return float(number) if kind is float else number
