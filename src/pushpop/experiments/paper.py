@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from pushpop.errors import InputError
+from pushpop.memory import MEMORIES
 from pushpop.training import TrainConfig
 
 PAPER_TASKS = {
@@ -26,7 +27,6 @@ PAPER_MODELS = {
     "queue": "Queue-LSTM",
     "deque": "DeQue-LSTM",
 }
-MEMORIES = ("stack", "queue", "deque")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ def model_options(model: object) -> dict[str, Any]:
         return {"memory": model, "layers": 1}
     match = re.fullmatch(r"lstm([1-9]\d?)", model) if isinstance(model, str) else None
     if match is None:
-        known = ", ".join([*MEMORIES, *(name for name in PAPER_MODELS if name not in MEMORIES)])
+        benchmarks = (name for name in PAPER_MODELS if name not in MEMORIES)
+        known = ", ".join([*MEMORIES, *benchmarks])
         raise InputError(f"model is {model!r}, expected {known}")
     return {"memory": "none", "layers": int(match[1])}
 
