@@ -4,12 +4,12 @@ Importing this module imports Numba; `brackets.py` does so when it first draws.
 """
 
 import numpy as np
-from numba import njit
 
+from pushpop.compiled import compiled
 from pushpop.tasks.ragged import FloatArray, IntArray
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def walk(
     openings: FloatArray, lengths: IntArray, uniforms: FloatArray
 ) -> tuple[IntArray, IntArray, IntArray]:

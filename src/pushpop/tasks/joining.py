@@ -5,13 +5,13 @@ Importing this module imports Numba; `batching.py` does so when it first makes a
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pushpop.compiled import compiled
 from pushpop.tasks.ragged import IntArray
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def join(
     source: IntArray,
     source_lengths: IntArray,
