@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from pushpop.layers.buffers import needs_no_operator, sigmoids_first
 from pushpop.layers.cells import CELLS, Cell
 from pushpop.layers.noise import Noise
-from pushpop.layers.recurrence import plain_recurrence, recurrence
+from pushpop.layers.recurrence import RecurrenceOutput, plain_recurrence, recurrence
 from pushpop.layers.state import RNNState
 from pushpop.memory import MemoryState
 from pushpop.memory.ops import KINDS, WALKABLE
@@ -45,22 +45,24 @@ def run(
         return x.new_zeros(T, B, layer.hidden_size), state
     cell, name = layer.cell, NAMES[type(layer.cell)]
     assert isinstance(cell, Cell)
-    H, reads = layer.hidden_size, layer.ends * layer.memory.width
+    H = layer.hidden_size
     recurrent, by_x, bias = _arrange(name, cell, layer.input_size)
     cells = state.memory._cells()
     run_it = plain_recurrence if needs_no_operator(x) else recurrence
-    hidden, now, c, values, strengths, rows, counts, *_ = run_it(
-        KINDS.index(layer.memory.kind), name, sizes, x, by_x, bias, recurrent,
+    out = RecurrenceOutput(*run_it(
+        KINDS.index(layer.memory.kind), 1, name, sizes, x, by_x, bias, recurrent,
         layer.value.weight, layer.value.bias, layer.gates.weight, layer.gates.bias,
         state.parts[0], state.parts[-1], state.read.flatten(1), *cells, *noise,
-    )  # fmt: skip
-    h, read = now.split([H, reads], dim=1)
+    ))  # fmt: skip
+    h, read = out.carry[:, :H], out.carry[:, H:]
     after = RNNState(
-        (h, c) if layer.has_c else h,
+        (h, out.c) if layer.has_c else h,
         read.reshape(B, 2, -1) if layer.ends == 2 else read,
-        MemoryState._holding(Walked(strengths, rows, counts, values, cells.values)),
+        MemoryState._holding(
+            Walked(out.strengths, out.row_ids, out.counts, out.values, cells.values)
+        ),
     )
-    return hidden, after
+    return out.hidden, after
 
 
 def _arrange(name: str, cell: Cell, input_size: int) -> tuple[Tensor, Tensor, Tensor]:
