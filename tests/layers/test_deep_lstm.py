@@ -258,6 +258,14 @@ def test_the_packed_layer_passes_opcheck() -> None:
     torch.library.opcheck(packed_lstm.lstm, (x, [3, 2, 1], h, c, *weights, bias))
 
 
+def test_a_second_derivative_over_packed_rows_is_refused_and_the_remedy_named(
+    lstm: DeepLSTM, x: Tensor
+) -> None:
+    (first,) = torch.autograd.grad(lstm(x, lengths=LENGTHS)[0].sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="no second derivative; use backend=.reference"):
+        torch.autograd.grad(first.sum(), x)
+
+
 def test_copies_files_and_no_grad_give_the_same(lstm: DeepLSTM, x: Tensor) -> None:
     wanted = lstm(x, lengths=LENGTHS)
     buffer = io.BytesIO()

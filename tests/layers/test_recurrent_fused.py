@@ -78,7 +78,7 @@ def test_the_recurrence_passes_opcheck() -> None:
     heads = (rnn.value.weight, rnn.value.bias, rnn.gates.weight, rnn.gates.bias)
     given = (x, by_x, bias, recurrent, *heads, *state.parts, read, *state.memory._cells())
     for noise in ((None, None), (torch.randn(4, 3, 4), torch.randn(4, 3, 2 * H))):
-        args = (2, "lstm", [3, 3, 2, 1], *given, *noise)
+        args = (2, 1, "lstm", [3, 3, 2, 1], *given, *noise)
         torch.library.opcheck(recurrence, args)
 
 

@@ -1,7 +1,5 @@
 """What the compiled layers share: how they call torch's operators and lay out their weights."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -18,11 +16,6 @@ def sigmoids_first(weight: Tensor) -> Tensor:
     """An LSTM's weight or bias with its blocks i, f, g, o in the order i, f, o, g."""
     i, f, g, o = weight.chunk(4)
     return torch.cat([i, f, o, g])
-
-
-def as_arrays(*tensors: Tensor) -> list[Any]:
-    """What the compiled parts work on: the same memory, where it is contiguous."""
-    return [x.detach().contiguous().numpy() for x in tensors]
 
 
 def cache_padded(weight: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from pushpop.layers import packed_lstm
 from pushpop.layers.lengths import check_lengths
 from pushpop.layers.precision import check_like, outside_autocast
-from pushpop.memory.base import first_order_only, under_transform
+from pushpop.memory.autograd import first_order_only, under_transform
 
 LSTMState = tuple[Tensor, Tensor]
 BACKENDS = ("auto", "fused", "reference")

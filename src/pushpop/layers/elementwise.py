@@ -1,17 +1,24 @@
 """What a step does between its matrix products, in place: one compiled call, forward and backward.
 
+"Blocks" are the H-wide parts of a cell before their functions (an LSTM's i, f, o, g), "activations"
+the same after them. Bundles of arrays are given as plain tuples, as in `memory/kernels.py`. Shapes:
+K the width of all blocks, S = H + reads, G gates and V numbers of values a step.
+
 Numba's own tanh is a call an element, so float32 rows use a rational approximation that vectorises
 (the one in Eigen; tests hold it to 3e-7). The loops are short and many so that each touches few
 arrays: the compiler then vectorises them.
 """
 
 from math import exp, tanh
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-_jit = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+from pushpop.compiled import compiled
+
+Array = np.ndarray[Any, Any]
+
+_jit = compiled(allocates=False, error_model="numpy", fastmath={"reassoc", "contract"})
 
 _LARGEST = np.float32(7.90531110763549805)  # tanh is 1 in float32 from here on
 _P = tuple(
@@ -61,28 +68,105 @@ def sigmoid_row(x):
         x[k] = half + half * x[k]
 
 
-@_jit
-def _begin_row(t, b, now, befores, z, projected, bias, acts):
-    """Keep what the step starts from, and the cell's blocks: from (h, read) and from the input."""
-    before, old = befores[t, b], now[b]
-    for k in range(before.size):
-        before[k] = old[k]
-    a, recurrent, given = acts[t, b], z[b], projected[t % len(projected), b]
-    for k in range(a.size):
-        a[k] = recurrent[k] + given[k] + bias[k]
+class CellForward(NamedTuple):
+    """What a step of a controller works on."""
+
+    carry: Array  # [B, S], h and the reads of the step before; h is replaced
+    prev_carry: Array  # [T, B, S], where `carry` is kept for the backward pass
+    from_carry: Array  # [B, K], the share of h and the reads in the blocks
+    from_x: Array  # [steps ahead, B, K], the input's share
+    bias: Array  # [K]
+    activations: Array  # [T, B, K]
+    hidden: Array  # [T, B, H]
+    c: Array  # [B, H]
+    prev_c: Array  # [T, B, H]
+
+
+class GatesForward(NamedTuple):
+    """What the memory's gates and values are made from; `gates` holds noise (or 0) before."""
+
+    hidden: Array  # [T, B, H]
+    gate_weight: Array  # [G, H]
+    gate_bias: Array  # [G]
+    gates: Array  # [T, B, G]
+    value: Array  # [B, V], of this step, without bias
+    value_bias: Array  # [V]
+    values: Array  # [T, B, V]
+
+
+class CellBackward(NamedTuple):
+    """The backward pass of CellForward; `d_` marks a gradient."""
+
+    prev_carry: Array  # [T, B, S]
+    activations: Array  # [T, B, K]
+    prev_c: Array  # [T, B, H]
+    d_carry: Array  # [B, S]
+    d_c: Array  # [B, H], of c_t and then of c_{t-1}
+    d_blocks: Array  # [T, B, K]
+    step_d_blocks: Array  # [B, K], a copy of d_blocks[t]
+    direct: Array  # [B, H], what h_{t-1} gets straight from h_t (GRU); room for tanh(c_t) (LSTM)
+
+
+class GatesBackward(NamedTuple):
+    """The backward pass of GatesForward."""
+
+    values: Array  # [T, B, V]
+    d_values: Array  # [T, B, V]
+    step_d_values: Array  # [B, V], a copy of d_values[t]
+    gates: Array  # [T, B, G]
+    d_gates: Array  # [T, B, G]
+    gate_weight: Array  # [G, H]
+    grad_hidden: Array  # [T, B, H], of the layer's output
+    d_carry: Array  # [B, S]
+
+
+class PackedForward(NamedTuple):
+    """What a step of an LSTM over packed rows works on (`packed_lstm.py`)."""
+
+    from_h: Array  # [B, K]
+    activations: Array  # [N, K], the input's share of the blocks before
+    hidden: Array  # [N, H]
+    h: Array  # [B, H]
+    prev_h: Array  # [N, H]
+    c: Array  # [B, H]
+    prev_c: Array  # [N, H]
+
+
+class PackedBackward(NamedTuple):
+    """The backward pass of PackedForward."""
+
+    grad_hidden: Array  # [N, H]
+    activations: Array  # [N, K]
+    prev_c: Array  # [N, H]
+    d_h: Array  # [B, H]
+    d_c: Array  # [B, H]
+    d_blocks: Array  # [N, K]
+    tanh_c: Array  # [H], room for tanh(c_t)
 
 
 @_jit
-def lstm_row(a, c, c_before, out):
+def _begin_row(t, b, x):
+    """Keep what the step starts from; the activations' row becomes the blocks."""
+    prev_carry, carry = x.prev_carry[t, b], x.carry[b]
+    for k in range(prev_carry.size):
+        prev_carry[k] = carry[k]
+    blocks, from_carry, bias = x.activations[t, b], x.from_carry[b], x.bias
+    from_x = x.from_x[t % len(x.from_x), b]
+    for k in range(blocks.size):
+        blocks[k] = from_carry[k] + from_x[k] + bias[k]
+
+
+@_jit
+def _lstm_row(a, c, prev_c, out):
     """The blocks i, f, o, g go through their functions in place; c goes on a step, and h is out."""
     H = c.size
     i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
     sigmoid_row(a[: 3 * H])
     tanh_row(g)
     for k in range(H):
-        c_before[k] = c[k]
+        prev_c[k] = c[k]
     for k in range(H):
-        c[k] = f[k] * c_before[k] + i[k] * g[k]
+        c[k] = f[k] * prev_c[k] + i[k] * g[k]
     for k in range(H):
         out[k] = c[k]
     tanh_row(out)
@@ -91,161 +175,143 @@ def lstm_row(a, c, c_before, out):
 
 
 @_jit
-def lstm_forward(t, rows, now, befores, z, projected, bias, acts, hidden, c, c_befores):
-    """acts[t] becomes the blocks i, f, o, g after their functions; h and c go on a step."""
-    H = c.shape[1]
+def lstm_forward(t, rows, arrays):
+    """activations[t] are i, f, o, g; h and c go on a step."""
+    x = CellForward(*arrays)
+    H = x.c.shape[1]
     for b in range(rows):
-        _begin_row(t, b, now, befores, z, projected, bias, acts)
-        out, h = hidden[t, b], now[b, :H]
-        lstm_row(acts[t, b], c[b], c_befores[t, b], out)
+        _begin_row(t, b, x)
+        out, h = x.hidden[t, b], x.carry[b, :H]
+        _lstm_row(x.activations[t, b], x.c[b], x.prev_c[t, b], out)
         for k in range(H):
             h[k] = out[k]
 
 
 @_jit
-def gru_forward(t, rows, now, befores, z, projected, bias, acts, hidden, c, c_befores):
-    """acts[t] holds the blocks r, z, n without h's share, h's share of n."""
-    H = c.shape[1]
+def gru_forward(t, rows, arrays):
+    """activations[t] are r, z, n, and h's share of n's block."""
+    x = CellForward(*arrays)
+    H = x.c.shape[1]
     for b in range(rows):
-        _begin_row(t, b, now, befores, z, projected, bias, acts)
-        a, h, out, before = acts[t, b], now[b, :H], hidden[t, b], befores[t, b]
+        _begin_row(t, b, x)
+        a, h, out, prev_h = x.activations[t, b], x.carry[b, :H], x.hidden[t, b], x.prev_carry[t, b]
         r, keep, new, from_h = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
         sigmoid_row(a[: 2 * H])
         for k in range(H):
             new[k] += r[k] * from_h[k]
         tanh_row(new)
         for k in range(H):
-            out[k] = new[k] + keep[k] * (before[k] - new[k])
+            out[k] = new[k] + keep[k] * (prev_h[k] - new[k])
         for k in range(H):
             h[k] = out[k]
 
 
 @_jit
-def elman_forward(t, rows, now, befores, z, projected, bias, acts, hidden, c, c_befores):
-    """acts[t] becomes h."""
-    H = c.shape[1]
+def elman_forward(t, rows, arrays):
+    """activations[t] are h."""
+    x = CellForward(*arrays)
     for b in range(rows):
-        _begin_row(t, b, now, befores, z, projected, bias, acts)
-        tanh_row(acts[t, b])
-        hidden[t, b] = acts[t, b]
-        now[b, :H] = acts[t, b]
+        _begin_row(t, b, x)
+        a, out, h = x.activations[t, b], x.hidden[t, b], x.carry[b]
+        tanh_row(a)
+        for k in range(a.size):
+            out[k] = a[k]
+        for k in range(a.size):
+            h[k] = a[k]
 
 
 @_jit
-def gates_forward(t, rows, hidden, weight, bias, gates, value, value_bias, values):
-    """gates[t] = sigmoid(weight h_t + bias + gates[t]), values[t] = tanh(value + value_bias)."""
-    one = bias.dtype.type(1)
+def gates_forward(t, rows, arrays):
+    """gates[t] = sigmoid(W h_t + b + gates[t]) and values[t] = tanh(value + value_bias)."""
+    x = GatesForward(*arrays)
+    gates, value_bias = x.gates, x.value_bias
+    one = value_bias.dtype.type(1)
     for b in range(rows):
-        h, v, given = hidden[t, b], values[t, b], value[b]
+        h, v, value = x.hidden[t, b], x.values[t, b], x.value[b]
         for k in range(v.size):
-            v[k] = given[k] + value_bias[k]
+            v[k] = value[k] + value_bias[k]
         tanh_row(v)
-        for e in range(bias.size):
-            row = weight[e]
-            x = bias[e] + gates[t, b, e]
-            for k in range(row.size):
-                x += row[k] * h[k]
-            gates[t, b, e] = one / (one + exp(-x))
+        for e in range(x.gate_bias.size):
+            weight = x.gate_weight[e]
+            logit = x.gate_bias[e] + gates[t, b, e]
+            for k in range(weight.size):
+                logit += weight[k] * h[k]
+            gates[t, b, e] = one / (one + exp(-logit))
 
 
 @_jit
-def gates_backward(t, rows, values, d_values, d_value, gates, d_gates, weight, grad_h, d_now):
-    """Through the functions of values [T, B, V] and gates, and from the gates on to h_t, to which
-    the gradient of the layer's output is added. d_value [B, V] is a copy of d_values[t].
+def gates_backward(t, rows, arrays):
+    """Through the functions of values and gates, and from the gates on to h_t, to which the
+    gradient of the layer's output is added.
     """
-    one = weight.dtype.type(1)
+    x = GatesBackward(*arrays)
+    gates, d_gates = x.gates, x.d_gates
+    one = gates.dtype.type(1)
     for b in range(rows):
-        value, d, copy, d_h = values[t, b], d_values[t, b], d_value[b], d_now[b]
+        value, d, copy, d_h = x.values[t, b], x.d_values[t, b], x.step_d_values[b], x.d_carry[b]
         for k in range(value.size):
             d[k] *= one - value[k] * value[k]
         for k in range(value.size):
             copy[k] = d[k]
-        given = grad_h[t, b]
-        for k in range(given.size):
-            d_h[k] += given[k]
-        for e in range(weight.shape[0]):
+        grad = x.grad_hidden[t, b]
+        for k in range(grad.size):
+            d_h[k] += grad[k]
+        for e in range(x.gate_weight.shape[0]):
             d_gates[t, b, e] *= gates[t, b, e] * (one - gates[t, b, e])
-            row, slope = weight[e], d_gates[t, b, e]
-            for k in range(row.size):
-                d_h[k] += slope * row[k]
+            weight, slope = x.gate_weight[e], d_gates[t, b, e]
+            for k in range(weight.size):
+                d_h[k] += slope * weight[k]
 
 
 @_jit
-def lstm_row_back(a, c_before, dh, dc, z, squashed):
-    """z becomes the blocks' gradient, dc that of c_{t-1}, from those of h_t and c_t."""
+def _lstm_row_backward(a, prev_c, dh, dc, d_blocks, tanh_c):
+    """d_blocks, and dc that of c_{t-1}, from the gradients dh of h_t and dc of c_t."""
     H, one = dc.size, dc.dtype.type(1)
     i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
-    d_i, d_f, d_o, d_g = z[:H], z[H : 2 * H], z[2 * H : 3 * H], z[3 * H :]
+    d_i, d_f = d_blocks[:H], d_blocks[H : 2 * H]
+    d_o, d_g = d_blocks[2 * H : 3 * H], d_blocks[3 * H :]
     for k in range(H):
-        squashed[k] = f[k] * c_before[k] + i[k] * g[k]
-    tanh_row(squashed)
+        tanh_c[k] = f[k] * prev_c[k] + i[k] * g[k]
+    tanh_row(tanh_c)
     for k in range(H):
-        dc[k] += dh[k] * o[k] * (one - squashed[k] * squashed[k])
+        dc[k] += dh[k] * o[k] * (one - tanh_c[k] * tanh_c[k])
     for k in range(H):
-        d_o[k] = dh[k] * squashed[k] * o[k] * (one - o[k])
+        d_o[k] = dh[k] * tanh_c[k] * o[k] * (one - o[k])
     for k in range(H):
         d_i[k] = dc[k] * g[k] * i[k] * (one - i[k])
     for k in range(H):
         d_g[k] = dc[k] * i[k] * (one - g[k] * g[k])
     for k in range(H):
-        d_f[k] = dc[k] * c_before[k] * f[k] * (one - f[k])
+        d_f[k] = dc[k] * prev_c[k] * f[k] * (one - f[k])
     for k in range(H):
         dc[k] *= f[k]
 
 
 @_jit
-def lstm_backward(t, rows, befores, acts, c_befores, d_now, d_c, d_z, d_blocks, direct):
-    """d_z[t], and its copy d_blocks, from the gradients of h_t, d_now[:, :H], and of c_t, d_c (then
-    that of c_{t-1}).
-    """
-    squashed = np.empty(d_c.shape[1], d_c.dtype)  # tanh(c_t)
+def lstm_backward(t, rows, arrays):
+    """d_blocks[t] and d_c from the gradients of h_t, d_carry[:, :H], and of c_t."""
+    x = CellBackward(*arrays)
     for b in range(rows):
-        z, copy = d_z[t, b], d_blocks[b]
-        lstm_row_back(acts[t, b], c_befores[t, b], d_now[b], d_c[b], z, squashed)
-        for k in range(z.size):
-            copy[k] = z[k]
+        d_blocks, copy = x.d_blocks[t, b], x.step_d_blocks[b]
+        _lstm_row_backward(
+            x.activations[t, b], x.prev_c[t, b], x.d_carry[b], x.d_c[b], d_blocks, x.direct[b]
+        )
+        for k in range(d_blocks.size):
+            copy[k] = d_blocks[k]
 
 
 @_jit
-def packed_forward(start, rows, z, acts, hidden, h, befores, c, c_befores):
-    """A step of an LSTM on rows start, start + 1, ... of packed data: acts holds the input's share
-    of the blocks, z [B, 4 H] that of h [B, H].
-    """
-    H = c.shape[1]
+def gru_backward(t, rows, arrays):
+    """d_blocks[t] and `direct` from the gradient of h_t."""
+    x = CellBackward(*arrays)
+    H = x.d_c.shape[1]
+    one = x.d_c.dtype.type(1)
     for b in range(rows):
-        row = start + b
-        a, recurrent, old, before, out = acts[row], z[b], h[b], befores[row], hidden[row]
-        for k in range(a.size):
-            a[k] += recurrent[k]
-        for k in range(H):
-            before[k] = old[k]
-        lstm_row(a, c[b], c_befores[row], out)
-        for k in range(H):
-            old[k] = out[k]
-
-
-@_jit
-def packed_backward(start, rows, grad_hidden, acts, c_befores, d_h, d_c, d_acts):
-    """d_acts of those rows from the gradients of h_t and c_t, d_h and d_c [B, H]."""
-    squashed = np.empty(d_c.shape[1], d_c.dtype)
-    for b in range(rows):
-        row = start + b
-        given, dh = grad_hidden[row], d_h[b]
-        for k in range(dh.size):
-            dh[k] += given[k]
-        lstm_row_back(acts[row], c_befores[row], dh, d_c[b], d_acts[row], squashed)
-
-
-@_jit
-def gru_backward(t, rows, befores, acts, c_befores, d_now, d_c, d_z, d_blocks, direct):
-    """d_z[t] from the gradient of h_t; `direct` is what h_{t-1} gets straight from h_t."""
-    H = d_c.shape[1]
-    one = d_c.dtype.type(1)
-    for b in range(rows):
-        a, z, copy = acts[t, b], d_z[t, b], d_blocks[b]
+        a, d_blocks, copy = x.activations[t, b], x.d_blocks[t, b], x.step_d_blocks[b]
         r, keep, new, from_h = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
-        dh, straight, h = d_now[b], direct[b], befores[t, b]
-        d_r, d_keep, d_new, d_from_h = z[:H], z[H : 2 * H], z[2 * H : 3 * H], z[3 * H :]
+        dh, direct, prev_h = x.d_carry[b], x.direct[b], x.prev_carry[t, b]
+        d_r, d_keep = d_blocks[:H], d_blocks[H : 2 * H]
+        d_new, d_from_h = d_blocks[2 * H : 3 * H], d_blocks[3 * H :]
         for k in range(H):
             d_new[k] = dh[k] * (one - keep[k]) * (one - new[k] * new[k])
         for k in range(H):
@@ -253,22 +319,56 @@ def gru_backward(t, rows, befores, acts, c_befores, d_now, d_c, d_z, d_blocks, d
         for k in range(H):
             d_from_h[k] = d_new[k] * r[k]
         for k in range(H):
-            d_keep[k] = dh[k] * (h[k] - new[k]) * keep[k] * (one - keep[k])
+            d_keep[k] = dh[k] * (prev_h[k] - new[k]) * keep[k] * (one - keep[k])
         for k in range(H):
-            straight[k] = dh[k] * keep[k]
-        for k in range(z.size):
-            copy[k] = z[k]
+            direct[k] = dh[k] * keep[k]
+        for k in range(d_blocks.size):
+            copy[k] = d_blocks[k]
 
 
 @_jit
-def elman_backward(t, rows, befores, acts, c_befores, d_now, d_c, d_z, d_blocks, direct):
-    """d_z[t] from the gradient of h_t."""
-    one = d_c.dtype.type(1)
+def elman_backward(t, rows, arrays):
+    """d_blocks[t] from the gradient of h_t."""
+    x = CellBackward(*arrays)
+    one = x.d_c.dtype.type(1)
     for b in range(rows):
-        h, dh, z = acts[t, b], d_now[b], d_z[t, b]
+        h, dh, d_blocks = x.activations[t, b], x.d_carry[b], x.d_blocks[t, b]
+        copy = x.step_d_blocks[b]
         for k in range(h.size):
-            z[k] = dh[k] * (one - h[k] * h[k])
-        d_blocks[b] = z
+            d_blocks[k] = dh[k] * (one - h[k] * h[k])
+        for k in range(h.size):
+            copy[k] = d_blocks[k]
+
+
+@_jit
+def packed_forward(start, rows, arrays):
+    """A step of an LSTM on rows start, start + 1, ... of packed data."""
+    x = PackedForward(*arrays)
+    for b in range(rows):
+        row = start + b
+        a, from_h, h, prev_h = x.activations[row], x.from_h[b], x.h[b], x.prev_h[row]
+        out = x.hidden[row]
+        for k in range(a.size):
+            a[k] += from_h[k]
+        for k in range(h.size):
+            prev_h[k] = h[k]
+        _lstm_row(a, x.c[b], x.prev_c[row], out)
+        for k in range(h.size):
+            h[k] = out[k]
+
+
+@_jit
+def packed_backward(start, rows, arrays):
+    """d_blocks of those rows from the gradients of h_t and c_t, d_h and d_c."""
+    x = PackedBackward(*arrays)
+    for b in range(rows):
+        row = start + b
+        grad, dh = x.grad_hidden[row], x.d_h[b]
+        for k in range(dh.size):
+            dh[k] += grad[k]
+        _lstm_row_backward(
+            x.activations[row], x.prev_c[row], dh, x.d_c[b], x.d_blocks[row], x.tanh_c
+        )
 
 
 FORWARD: dict[str, Any] = {"lstm": lstm_forward, "gru": gru_forward, "rnn": elman_forward}

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from pushpop.layers.buffers import needs_no_operator, sigmoids_first
 from pushpop.layers.cells import CELLS, Cell
 from pushpop.layers.noise import Noise
-from pushpop.layers.recurrence import plain_recurrence, recurrence
+from pushpop.layers.recurrence import RecurrenceOutput, plain_recurrence, recurrence
 from pushpop.layers.state import RNNState
 from pushpop.memory import MemoryState
-from pushpop.memory.base import has_hooks, under_transform
+from pushpop.memory.autograd import under_transform
+from pushpop.memory.base import has_hooks
 from pushpop.memory.ops import WALKABLE
 from pushpop.memory.state import Walked
 
@@ -44,7 +45,6 @@ def may_run(layer: "MemoryLayer") -> bool:
     cell, memory = layer.cell, layer.memory
     plain = (
         type(cell) in NAMES
-        and layer.num_memories == 1
         and type(layer.value) is type(layer.gates) is nn.Linear
         and "kernel" in vars(type(memory))
         and memory.backend in ("auto", "fused")
@@ -72,18 +72,20 @@ def run(
         value_bias = written.weight.new_zeros(written.out_features)
     cells = state.memory._cells()
     run_it = plain_recurrence if needs_no_operator(x) else recurrence
-    hidden, now, c, values, strengths, rows, counts, *_ = run_it(
-        kernel, name, sizes, x, by_x, bias, recurrent,
+    out = RecurrenceOutput(*run_it(
+        kernel, layer.num_memories, name, sizes, x, by_x, bias, recurrent,
         layer.value.weight, value_bias, layer.gates.weight, layer.gates.bias,
         state.parts[0], state.parts[-1], state.read.flatten(1), *cells, *noise,
-    )  # fmt: skip
-    h, read = now.split([H, now.shape[1] - H], dim=1)
+    ))  # fmt: skip
+    h, read = out.carry[:, :H], out.carry[:, H:]
     after = RNNState(
-        (h, c) if layer.has_c else h,
+        (h, out.c) if layer.has_c else h,
         read.reshape(B, *layer.read_shape),
-        MemoryState._holding(Walked(strengths, rows, counts, values, cells.values)),
+        MemoryState._holding(
+            Walked(out.strengths, out.row_ids, out.counts, out.values, cells.values)
+        ),
     )
-    return hidden, after
+    return out.hidden, after
 
 
 def _arrange(name: str, cell: Cell, input_size: int) -> tuple[Tensor, Tensor, Tensor]:

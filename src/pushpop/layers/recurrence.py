@@ -2,81 +2,154 @@
 
 The input's share of the cell's blocks is one matrix product for some steps ahead, and the weights'
 gradients are one product each after the loop. Inside, a step is two small products (the blocks from
-h and the read, the value from h), the elementwise part, and one step of the memory's walk. The
+h and the reads, the values from h), the elementwise part, and one step of the memory's walk. The
 backward pass runs the loop in reverse by hand.
 
-The products work on the same few buffers at every step; `now` [B, H + E*D] holds h and the read
-side by side. The compiled parts between them write down what the backward pass needs.
+The products work on the same few buffers at every step; `carry` [B, S] holds h and the reads side
+by side, which is all that a step hands to the next but c and the memory. The compiled parts between
+them write down what the backward pass needs.
+
+A layer may have M memories: B sequences then have R = B*M rows of cells, row b*M + m for memory m
+of sequence b. Values are projected in the order (m, e, d), gates in the order (m, pushes at its
+ends, pops at its ends), and S = H + M*E*D.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from pushpop.layers.buffers import as_arrays, cache_padded
+from pushpop.layers.buffers import cache_padded
+from pushpop.memory.autograd import refuse_second_derivative
+from pushpop.memory.ops import as_array
 
 AHEAD = 16  # steps whose input is multiplied at once: few enough to stay in the cache
 
 
+class RecurrenceInput(NamedTuple):
+    """What `recurrence` takes, in its order. K is the width of the cell's blocks."""
+
+    kind: int  # in `memory.ops.KINDS`
+    memories: int  # M
+    cell: str
+    sizes: list[int]  # [T], sequences that have a step t: the first ones
+    x: Tensor  # [T, B, I]
+    x_weight: Tensor  # [K, I]
+    bias: Tensor  # [K]
+    carry_weight: Tensor  # [K, S]
+    value_weight: Tensor  # [M*E*D, H]
+    value_bias: Tensor  # [M*E*D]
+    gate_weight: Tensor  # [M*2*E, H]
+    gate_bias: Tensor  # [M*2*E]
+    h: Tensor  # [B, H]
+    c: Tensor  # [B, H]
+    read: Tensor  # [B, M*E*D]
+    initial: Tensor  # [R, N, D], the cells at the start
+    strengths: Tensor  # [R, N]
+    gate_noise: Tensor | None  # [T, B, M*2*E]
+    cell_noise: Tensor | None  # [T, B, at most K], for the first blocks
+
+
+class RecurrenceOutput(NamedTuple):
+    """What `recurrence` returns, in its order: its results, and what the backward pass needs."""
+
+    hidden: Tensor  # [T, B, H]
+    carry: Tensor  # [B, S], the final h and reads
+    c: Tensor  # [B, H], final
+    values: Tensor  # [T, R, E, D]
+    strengths: Tensor  # [R, room], of the final cells (`memory.state.Walked`)
+    row_ids: Tensor  # [R, room]
+    counts: Tensor  # [R]
+    prev_carry: Tensor  # [T, B, S], before each step
+    prev_c: Tensor  # [T, B, H]
+    activations: Tensor  # [T, B, K]
+    gates: Tensor  # [T, R, 2*E]
+    log_row_ids: Tensor  # [R, room], the log of the pops (`memory.kernels.PopLog`)
+    log_strengths: Tensor  # [R, room]
+    dropped: Tensor  # [T*R, 2]
+    trimmed_from: Tensor  # [T*R, 2]
+
+
+class Saved(NamedTuple):
+    """What of RecurrenceOutput the backward pass needs."""
+
+    hidden: Tensor
+    values: Tensor
+    strengths: Tensor
+    row_ids: Tensor
+    counts: Tensor
+    prev_carry: Tensor
+    prev_c: Tensor
+    activations: Tensor
+    gates: Tensor
+    log_row_ids: Tensor
+    log_strengths: Tensor
+    dropped: Tensor
+    trimmed_from: Tensor
+
+
 def plain_recurrence(
-    kind: int, cell: str, sizes: list[int], x: Tensor, by_x: Tensor, bias: Tensor,
-    recurrent: Tensor, value_weight: Tensor, value_bias: Tensor,
-    gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor,
-    initial: Tensor, strengths: Tensor, noise: Tensor | None, cell_noise: Tensor | None,
+    kind: int, memories: int, cell: str, sizes: list[int], x: Tensor, x_weight: Tensor,
+    bias: Tensor, carry_weight: Tensor, value_weight: Tensor, value_bias: Tensor,
+    gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor, initial: Tensor,
+    strengths: Tensor, gate_noise: Tensor | None, cell_noise: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
-    """h [T, B, H]; the final `now` and c; values [T, B, E, D]; strengths, rows and counts of the
-    final cells (`memory.state.Walked`); then, for the backward pass, `now` and c before each step,
-    the cell's blocks, the gates, and the walk's log.
-    """
-    from pushpop.layers.elementwise import FORWARD, gates_forward
+    """From the fields of `RecurrenceInput` to those of `RecurrenceOutput`."""
+    from pushpop.layers.elementwise import FORWARD, CellForward, GatesForward, gates_forward
     from pushpop.memory.walker import Walker
 
-    out = _outputs(x, recurrent, gate_bias, h, initial, strengths)
-    hidden, now, final_c, values, final_s, final_rows, counts, *saved = out
-    befores, c_befores, acts, gates, *log = saved
+    out = _empty_output(memories, x, carry_weight, gate_bias, h, initial, strengths)
     (T, B, _), H = x.shape, h.shape[1]
     if sizes[-1] < B:  # padded steps are never written, but they take part in products
-        for padded in (hidden, values, befores, c_befores, acts):
+        for padded in (out.hidden, out.values, out.prev_carry, out.prev_c, out.activations):
             padded.zero_()
     elif cell != "lstm":
-        c_befores.zero_()
-    if noise is None:
+        out.prev_c.zero_()
+    gates, values = out.gates.view(T, B, -1), out.values.view(T, B, -1)
+    if gate_noise is None:
         gates.zero_()
     else:
-        gates.copy_(noise)  # where `gates_forward` looks for it
-    h_now = now[:, :H]
+        gates.copy_(gate_noise)  # where `gates_forward` looks for it
+    h_now = out.carry[:, :H]
     h_now.copy_(h)
-    now[:, H:].copy_(read)
-    final_c.copy_(c)
-    z, value = acts.new_empty(acts.shape[1:]), values.new_empty(values[0].flatten(1).shape)
-    projected = acts.new_empty(AHEAD, *z.shape)
-    by_now, by_h, by_x = (
-        cache_padded(recurrent.T),
+    out.carry[:, H:].copy_(read)
+    out.c.copy_(c)
+    from_carry, value = x.new_empty(out.activations.shape[1:]), x.new_empty(values.shape[1:])
+    from_x = x.new_empty(AHEAD, *from_carry.shape)
+    by_carry, by_h, by_x = (
+        cache_padded(carry_weight.T),
         value_weight.T.contiguous(),
-        cache_padded(by_x.T),
+        cache_padded(x_weight.T),
     )
-    walker = Walker(kind, now, H, values, gates, initial, strengths, log)
-    cell_arrays = as_arrays(now, befores, z, projected, bias, acts, hidden, final_c, c_befores)
-    gate_arrays = as_arrays(
-        hidden, gate_weight, gate_bias, gates, value, value_bias, values.view(T, B, -1)
-    )
+    log = (out.log_row_ids, out.log_strengths, out.dropped, out.trimmed_from)
+    walker = Walker(kind, memories, out.carry, H, out.values, out.gates, initial, strengths, log)
+    cell_arrays = tuple(CellForward(
+        carry=as_array(out.carry), prev_carry=as_array(out.prev_carry),
+        from_carry=as_array(from_carry), from_x=as_array(from_x), bias=as_array(bias),
+        activations=as_array(out.activations), hidden=as_array(out.hidden),
+        c=as_array(out.c), prev_c=as_array(out.prev_c),
+    ))  # fmt: skip
+    gate_arrays = tuple(GatesForward(
+        hidden=as_array(out.hidden), gate_weight=as_array(gate_weight),
+        gate_bias=as_array(gate_bias), gates=as_array(gates), value=as_array(value),
+        value_bias=as_array(value_bias), values=as_array(values),
+    ))  # fmt: skip
     forward = FORWARD[cell]
     for t, n in enumerate(sizes):
         if n == 0:
             break
         if t % AHEAD == 0:
             ahead = x[t : t + AHEAD]
-            torch.mm(ahead.reshape(-1, x.shape[2]), by_x, out=projected[: len(ahead)].flatten(0, 1))
+            torch.mm(ahead.reshape(-1, x.shape[2]), by_x, out=from_x[: len(ahead)].flatten(0, 1))
             if cell_noise is not None:
-                projected[: len(ahead), :, : cell_noise.shape[2]] += cell_noise[t : t + AHEAD]
-        torch.mm(now, by_now, out=z)
-        forward(t, n, *cell_arrays)
+                from_x[: len(ahead), :, : cell_noise.shape[2]] += cell_noise[t : t + AHEAD]
+        torch.mm(out.carry, by_carry, out=from_carry)
+        forward(t, n, cell_arrays)
         torch.mm(h_now, by_h, out=value)
-        gates_forward(t, n, *gate_arrays)
+        gates_forward(t, n, gate_arrays)
         walker.step(t, n)
-    walker.finish(final_s, final_rows, counts)
-    return out
+    walker.finish(out.strengths, out.row_ids, out.counts)
+    return list(out)
 
 
 recurrence = torch.library.custom_op(
@@ -85,75 +158,91 @@ recurrence = torch.library.custom_op(
 
 
 @recurrence.register_fake
-def _(
-    kind: int, cell: str, sizes: list[int], x: Tensor, by_x: Tensor, bias: Tensor,
-    recurrent: Tensor, value_weight: Tensor, value_bias: Tensor,
-    gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor,
-    initial: Tensor, strengths: Tensor, noise: Tensor | None, cell_noise: Tensor | None,
-) -> list[Tensor]:  # fmt: skip
-    return _outputs(x, recurrent, gate_bias, h, initial, strengths)
+def _(*inputs: Any) -> list[Tensor]:
+    given = RecurrenceInput(*inputs)
+    return list(_empty_output(
+        given.memories, given.x, given.carry_weight, given.gate_bias, given.h, given.initial,
+        given.strengths,
+    ))  # fmt: skip
 
 
-def _outputs(
-    x: Tensor, recurrent: Tensor, gate_bias: Tensor, h: Tensor, initial: Tensor, strengths: Tensor
-) -> list[Tensor]:  # fmt: skip
-    T, B, _ = x.shape
-    E = gate_bias.shape[0] // 2
-    room = strengths.shape[1] + T * E
-    H, (blocks, S), new = h.shape[1], recurrent.shape, x.new_empty
-    return [
-        new(T, B, H),
-        new(B, S),
-        new(B, H),
-        new(T, B, E, initial.shape[2]),
-        new(B, room),
-        new(B, room, dtype=torch.int64),
-        new(B, dtype=torch.int64),
-        new(T, B, S),
-        new(T, B, H),
-        new(T, B, blocks),
-        new(T, B, 2 * E),
-        new(B, room, dtype=torch.int64),
-        new(B, room),
-        x.new_zeros(T * B, 2, dtype=torch.int64),
-        x.new_zeros(T * B, 2),
-    ]
+def _empty_output(
+    memories: int, x: Tensor, carry_weight: Tensor, gate_bias: Tensor, h: Tensor, initial: Tensor,
+    strengths: Tensor,
+) -> RecurrenceOutput:  # fmt: skip
+    (T, B, _), E = x.shape, gate_bias.shape[0] // (2 * memories)
+    R, room = B * memories, strengths.shape[1] + T * E
+    H, (K, S), new = h.shape[1], carry_weight.shape, x.new_empty
+    return RecurrenceOutput(
+        hidden=new(T, B, H),
+        carry=new(B, S),
+        c=new(B, H),
+        values=new(T, R, E, initial.shape[2]),
+        strengths=new(R, room),
+        row_ids=new(R, room, dtype=torch.int64),
+        counts=new(R, dtype=torch.int64),
+        prev_carry=new(T, B, S),
+        prev_c=new(T, B, H),
+        activations=new(T, B, K),
+        gates=new(T, R, 2 * E),
+        log_row_ids=new(R, room, dtype=torch.int64),
+        log_strengths=new(R, room),
+        dropped=x.new_zeros(T * R, 2, dtype=torch.int64),
+        trimmed_from=x.new_zeros(T * R, 2),
+    )
 
 
 @torch.library.custom_op("pushpop::recurrence_backward", mutates_args=(), device_types="cpu")
 def recurrence_backward(
-    kind: int, cell: str, sizes: list[int], x: Tensor, by_x: Tensor, recurrent: Tensor,
-    value_weight: Tensor, gate_weight: Tensor, initial: Tensor, saved: list[Tensor],
-    grad_h: Tensor | None, grad_now: Tensor | None, grad_c: Tensor | None,
-    grad_values: Tensor | None, grad_s: Tensor | None,
+    kind: int, memories: int, cell: str, sizes: list[int], x: Tensor, x_weight: Tensor,
+    carry_weight: Tensor, value_weight: Tensor, gate_weight: Tensor, initial: Tensor,
+    saved: list[Tensor], grad_hidden: Tensor | None, grad_carry: Tensor | None,
+    grad_c: Tensor | None, grad_values: Tensor | None, grad_strengths: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
-    """The gradients of `recurrence`'s tensors, in its order."""
-    from pushpop.layers.elementwise import BACKWARD, gates_backward
-    from pushpop.memory.walker import BackWalker
+    """The gradients of `recurrence`'s tensors, in its order, from those of its results; `saved` has
+    the fields of `Saved`.
+    """
+    from pushpop.layers.elementwise import BACKWARD, CellBackward, GatesBackward, gates_backward
+    from pushpop.memory.walker import BackwardWalker
 
-    hidden, values, final_s, final_rows, counts, befores, c_befores, acts, gates, *log = saved
-    T, B, H = hidden.shape
+    kept = Saved(*saved)
+    T, B, H = kept.hidden.shape
     new = torch.zeros if sizes[-1] < B else torch.empty  # padded steps have no gradient
-    d_z, d_values, d_gates = (new(x.shape, dtype=x.dtype) for x in (acts, values, gates))
-    flat_values, flat_d_values = values.view(T, B, -1), d_values.view(T, B, -1)
-    d_now, d_c = hidden.new_zeros(befores.shape[1:]), hidden.new_zeros(B, H)
-    if grad_now is not None:
-        d_now.copy_(grad_now)
+    d_blocks, d_values, d_gates = (
+        new(like.shape, dtype=x.dtype) for like in (kept.activations, kept.values, kept.gates)
+    )
+    values, gates, flat_d_values, flat_d_gates = (
+        each.view(T, B, -1) for each in (kept.values, kept.gates, d_values, d_gates)
+    )
+    d_carry, d_c = x.new_zeros(kept.prev_carry.shape[1:]), x.new_zeros(B, H)
+    if grad_carry is not None:
+        d_carry.copy_(grad_carry)
     if grad_c is not None:
         d_c.copy_(grad_c)
-    d_h, d_before, direct = d_now[:, :H], torch.empty_like(d_now), torch.zeros_like(d_c)
-    d_value, d_blocks = values.new_zeros(flat_values[0].shape), acts.new_zeros(acts[0].shape)
-    grad_h = torch.zeros_like(hidden) if grad_h is None else grad_h
-    grad_s = torch.zeros_like(final_s) if grad_s is None else grad_s
-    walker = BackWalker(
-        kind, d_now, H, values, initial, (final_s, final_rows, counts), log, grad_s, d_values,
-        d_gates,
+    d_h, d_prev_carry, direct = d_carry[:, :H], torch.empty_like(d_carry), torch.zeros_like(d_c)
+    step_d_values, step_d_blocks = x.new_zeros(values.shape[1:]), x.new_zeros(d_blocks.shape[1:])
+    grad_hidden = torch.zeros_like(kept.hidden) if grad_hidden is None else grad_hidden
+    if grad_strengths is None:
+        grad_strengths = torch.zeros_like(kept.strengths)
+    walker = BackwardWalker(
+        kind, memories, d_carry, H, kept.values, initial,
+        final=(kept.strengths, kept.row_ids, kept.counts),
+        log=(kept.log_row_ids, kept.log_strengths, kept.dropped, kept.trimmed_from),
+        grad_final=grad_strengths, grad_values=d_values, grad_gates=d_gates,
     )  # fmt: skip
-    gate_arrays = as_arrays(
-        flat_values, flat_d_values, d_value, gates, d_gates, gate_weight, grad_h, d_now
-    )
-    cell_arrays = as_arrays(befores, acts, c_befores, d_now, d_c, d_z, d_blocks, direct)
-    by_now = cache_padded(recurrent)
+    gate_arrays = tuple(GatesBackward(
+        values=as_array(values), d_values=as_array(flat_d_values),
+        step_d_values=as_array(step_d_values), gates=as_array(gates),
+        d_gates=as_array(flat_d_gates), gate_weight=as_array(gate_weight),
+        grad_hidden=as_array(grad_hidden), d_carry=as_array(d_carry),
+    ))  # fmt: skip
+    cell_arrays = tuple(CellBackward(
+        prev_carry=as_array(kept.prev_carry), activations=as_array(kept.activations),
+        prev_c=as_array(kept.prev_c), d_carry=as_array(d_carry), d_c=as_array(d_c),
+        d_blocks=as_array(d_blocks), step_d_blocks=as_array(step_d_blocks),
+        direct=as_array(direct),
+    ))  # fmt: skip
+    by_blocks = cache_padded(carry_weight)
     backward = BACKWARD[cell]
     for t in range(T - 1, -1, -1):
         n = sizes[t]
@@ -161,62 +250,65 @@ def recurrence_backward(
             continue
         walker.step(t, n)
         if grad_values is not None:
-            flat_d_values[t, :n] += grad_values[t, :n].flatten(1)
-        gates_backward(t, n, *gate_arrays)
-        d_h.addmm_(d_value, value_weight)
-        backward(t, n, *cell_arrays)
+            flat_d_values[t, :n] += grad_values[t].reshape(B, -1)[:n]
+        gates_backward(t, n, gate_arrays)
+        d_h.addmm_(step_d_values, value_weight)
+        backward(t, n, cell_arrays)
         if n == B:
-            torch.mm(d_blocks, by_now, out=d_now)
+            torch.mm(step_d_blocks, by_blocks, out=d_carry)
         else:  # rows that ended before keep the gradient of their final state
-            torch.mm(d_blocks, by_now, out=d_before)
-            d_now[:n] = d_before[:n]
+            torch.mm(step_d_blocks, by_blocks, out=d_prev_carry)
+            d_carry[:n] = d_prev_carry[:n]
         if cell == "gru":
             d_h[:n] += direct[:n]
-    flat = [x.view(T * B, -1) for x in (d_z, d_values, d_gates, hidden)]
+    dz, dv, dg, hidden = (
+        each.view(T * B, -1) for each in (d_blocks, d_values, d_gates, kept.hidden)
+    )
     return [
-        (flat[0] @ by_x).view(x.shape), flat[0].T @ x.reshape(T * B, -1), flat[0].sum(0),
-        flat[0].T @ befores.view(T * B, -1),
-        flat[1].T @ flat[3], flat[1].sum(0), flat[2].T @ flat[3], flat[2].sum(0),
-        d_h.clone(), d_c, d_now[:, H:].clone(), *walker.finish(),
+        (dz @ x_weight).view(x.shape), dz.T @ x.reshape(T * B, -1), dz.sum(0),
+        dz.T @ kept.prev_carry.view(T * B, -1),
+        dv.T @ hidden, dv.sum(0), dg.T @ hidden, dg.sum(0),
+        d_h.clone(), d_c, d_carry[:, H:].clone(), *walker.finish(),
     ]  # fmt: skip
 
 
 @recurrence_backward.register_fake
 def _(
-    kind: int, cell: str, sizes: list[int], x: Tensor, by_x: Tensor, recurrent: Tensor,
-    value_weight: Tensor, gate_weight: Tensor, initial: Tensor, saved: list[Tensor],
-    grad_h: Tensor | None, grad_now: Tensor | None, grad_c: Tensor | None,
-    grad_values: Tensor | None, grad_s: Tensor | None,
+    kind: int, memories: int, cell: str, sizes: list[int], x: Tensor, x_weight: Tensor,
+    carry_weight: Tensor, value_weight: Tensor, gate_weight: Tensor, initial: Tensor,
+    saved: list[Tensor], *grads: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
-    hidden = saved[0]
-    _, B, H = hidden.shape
+    _, B, H = Saved(*saved).hidden.shape
     shapes = [
-        x.shape, by_x.shape, recurrent.shape[:1], recurrent.shape,
+        x.shape, x_weight.shape, carry_weight.shape[:1], carry_weight.shape,
         value_weight.shape, value_weight.shape[:1], gate_weight.shape, gate_weight.shape[:1],
-        (B, H), (B, H), (B, recurrent.shape[1] - H), initial.shape, initial.shape[:2],
+        (B, H), (B, H), (B, carry_weight.shape[1] - H), initial.shape, initial.shape[:2],
     ]  # fmt: skip
-    return [hidden.new_empty(shape) for shape in shapes]
+    return [x.new_empty(shape) for shape in shapes]
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
-    ctx.kind, ctx.cell, ctx.sizes, x, by_x, _, recurrent, value_weight, _, gate_weight, *_ = inputs
+    given, out = RecurrenceInput(*inputs), RecurrenceOutput(*output)
+    ctx.kind, ctx.memories, ctx.cell, ctx.sizes = (
+        given.kind, given.memories, given.cell, given.sizes,
+    )  # fmt: skip
     ctx.set_materialize_grads(False)
-    kept = [output[0], *output[3:]]  # without the final h, read and c
-    ctx.save_for_backward(x, by_x, recurrent, value_weight, gate_weight, inputs[14], *kept)
+    ctx.save_for_backward(
+        given.x, given.x_weight, given.carry_weight, given.value_weight, given.gate_weight,
+        given.initial, *(getattr(out, name) for name in Saved._fields),
+    )  # fmt: skip
 
 
 def _backward(ctx: Any, grads: list[Tensor | None]) -> Any:
-    kept = ctx.saved_tensors  # once: checkpointing hands them out only once
-    *inputs, initial = kept[:6]
-    saved = list(kept[6:])
-    return (
-        None,
-        None,
-        None,
-        *recurrence_backward(ctx.kind, ctx.cell, ctx.sizes, *inputs, initial, saved, *grads[:5]),
-        None,
-        None,
-    )
+    # Read once: checkpointing hands the saved tensors out only once.
+    x, x_weight, carry_weight, value_weight, gate_weight, initial, *saved = ctx.saved_tensors
+    grad = RecurrenceOutput(*grads)  # type: ignore[arg-type]
+    gradients = recurrence_backward(
+        ctx.kind, ctx.memories, ctx.cell, ctx.sizes, x, x_weight, carry_weight, value_weight,
+        gate_weight, initial, saved, grad.hidden, grad.carry, grad.c, grad.values, grad.strengths,
+    )  # fmt: skip
+    return None, None, None, None, *gradients, None, None
 
 
 recurrence.register_autograd(_backward, setup_context=_setup_context)
+refuse_second_derivative(recurrence_backward)

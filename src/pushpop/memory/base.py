@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 BACKENDS = ("auto", "fused", "parallel", "reference")
 """How something is computed: by compiled CPU kernels, by a closed form over whole sequences, by the
@@ -225,34 +224,6 @@ def has_hooks(module: nn.Module) -> bool:
         or torch_hooks._global_backward_hooks
         or torch_hooks._global_backward_pre_hooks
     )
-
-
-def under_transform() -> bool:
-    """Whether torch differentiates forwards, or a transform of `torch.func` is at work.
-
-    Compiled kernels know nothing of either: a tangent would be lost without a word.
-    """
-    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
-
-
-class _FirstOrderOnly(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
-        return tuple(tensor.view_as(tensor) for tensor in tensors)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
-        if torch.is_grad_enabled():
-            raise RuntimeError(
-                "the kernels of backend 'fused' have no second derivative: use backend='reference'"
-            )
-        return gradients
-
-
-def first_order_only(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The same tensors, made by kernels; asking for a derivative of their gradient raises."""
-    found: tuple[Tensor, ...] = _FirstOrderOnly.apply(*tensors)  # type: ignore[no-untyped-call]
-    return found
 
 
 class TensorState:

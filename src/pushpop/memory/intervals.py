@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pushpop.memory.base import under_transform
+from pushpop.memory.autograd import under_transform
 
 BLOCK = 64  # steps weighed against each other at once; near the fastest on a CPU
 

@@ -1,30 +1,109 @@
-"""The walk over live cells: CPU kernels for whole sequences and for single steps.
+"""The walk over live cells: CPU kernels for whole sequences and for single steps of them.
 
 Cells that still have strength lie in an array, bottom to top, at positions lo .. hi - 1. A pop
 walks from its end with a remainder: a cell no stronger than it is dropped, the first stronger one
 is trimmed and ends the walk. A read walks the same way with a remainder of 1. What a step costs is
 what it touches, however long the sequence or deep the memory.
 
-For the way back (`kernels_backward.py`) the walk logs each dropped cell, once in its life, and each
-trim, at most one a pop: the log's size is known before the walk starts, so it can never overflow.
+For the backward pass (`kernels_backward.py`) the walk logs each dropped cell, once in its life, and
+each trim, at most one a pop: the log's size is known before the walk starts, so it can never
+overflow.
 
-A cell is known by a row number: row r >= 0 of the pushed values [T*B*E, D], or row ~r of the
-initial values [B*N, D]. Reads are written to a flat array, so that they may lie inside other data.
+A cell's value is known by a row id: id r >= 0 is row r of the pushed values [T*R*E, D], id ~r that
+of the initial values [R*N, D], for R rows of memories with E ends (values a step) each. Reads are
+written to a flat array, so that they may lie inside other data.
 
-Whole sequences go through `forward`. A recurrent layer, whose controls depend on its reads, makes
-the same calls one time step at a time: `begin`, `step`, `finish`. Kernels that call each other are
-in one file, because Numba's cache does not notice edits in imported files.
+Whole sequences go through `forward`. A recurrent layer, whose gates depend on its reads, makes the
+same calls one time step at a time: `begin`, `step`, `finish`.
+
+Bundles of arrays (the NamedTuples below) go from Python to a kernel as plain tuples, which it names
+again: Numba takes half a microsecond to recognise a NamedTuple, and almost none for a tuple.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
-from numba import njit
+
+from pushpop.compiled import compiled
 
 STACK, QUEUE, DEQUE = 0, 1, 2
 TOP, BOTTOM = 0, 1
 
-_jit = njit(cache=True, nogil=True, error_model="numpy")
+Array = np.ndarray[Any, Any]
+
+_jit = compiled(allocates=False, error_model="numpy")
+_jit_allocating = compiled(error_model="numpy")
 # Only sums of products may be reordered, so that they vectorise; comparisons stay exact.
-_jit_sum = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+_jit_sum = compiled(allocates=False, error_model="numpy", fastmath={"reassoc", "contract"})
+
+
+class Values(NamedTuple):
+    """What row ids point into."""
+
+    pushed: Array  # [T*R*E, D]
+    initial: Array  # [R*N, D]
+
+
+class LiveCells(NamedTuple):
+    """The cells of each row at positions lo .. hi - 1, and how many dropped ones are logged."""
+
+    strengths: Array  # [R, C]
+    row_ids: Array  # [R, C]
+    lo: Array  # [R]
+    hi: Array  # [R]
+    n_logged: Array  # [R]
+
+
+class PopLog(NamedTuple):
+    """What pops removed: each row's dropped cells in order, and a count and a trim a step."""
+
+    row_ids: Array  # [R, room]
+    strengths: Array  # [R, room]
+    dropped: Array  # [T*R, 2], cells dropped at the top and at the bottom
+    trimmed_from: Array  # [T*R, 2], the trimmed cell's strength before the pop, or -1
+
+
+class FinalCells(NamedTuple):
+    """The cells a sequence ends with, from the left of each row."""
+
+    strengths: Array  # [R, room]
+    row_ids: Array  # [R, room]
+    counts: Array  # [R]
+
+
+class ReadTable(NamedTuple):
+    """Where reads lie: memory m of sequence b, row b * memories + m of everything else, has its
+    E*D numbers at data[start + b * stride + m * E*D :].
+    """
+
+    data: Array  # flat
+    start: int
+    stride: int
+    memories: int
+
+
+class CellRow(NamedTuple):
+    """One row of LiveCells and of PopLog."""
+
+    strengths: Array
+    row_ids: Array
+    log_row_ids: Array
+    log_strengths: Array
+
+
+class Ends(NamedTuple):
+    lo: int
+    hi: int
+    n_logged: int
+
+
+class Gates(NamedTuple):
+    """The gates of one row and step; those of an end that a kind does not have are 0."""
+
+    push_top: float
+    push_bottom: float
+    pop_top: float
+    pop_bottom: float
 
 
 @_jit_sum
@@ -42,65 +121,63 @@ def _add_row(x, weight, table, row, fresh):
 
 
 @_jit
-def _pop(end, amount, s, cells, mask, lo, hi, log_cells, log_s, logged):
-    """Pop `amount` at `end`; returns lo, hi, logged, and the trimmed cell's old strength or -1."""
+def gates_at(kind, push, pop, at, first_pop):
+    """The gates push[at] and pop[at, first_pop :] (both may lie in one array)."""
+    zero = push.dtype.type(0)
+    if kind == DEQUE:
+        return Gates(push[at, 0], push[at, 1], pop[at, first_pop], pop[at, first_pop + 1])
+    if kind == QUEUE:
+        return Gates(push[at, 0], zero, zero, pop[at, first_pop])
+    return Gates(push[at, 0], zero, pop[at, first_pop], zero)
+
+
+@_jit
+def _pop(end, amount, row, ends, mask, at, dropped, trimmed_from):
+    """Pop `amount` at `end`; dropped[at, end] and trimmed_from[at, end] are set."""
+    s, row_ids, log_row_ids, log_strengths = row
+    lo, hi, n_logged = ends
     rest = amount
-    before = s.dtype.type(-1)
+    trimmed_from[at, end] = -1
     while lo < hi:
         i = (hi - 1 if end == TOP else lo) & mask
         if not s[i] <= rest:
             if rest > 0:
-                before = s[i]
+                trimmed_from[at, end] = s[i]
                 s[i] -= rest
             break
         rest -= s[i]
-        if log_cells.size:
-            log_cells[logged] = cells[i]
-            log_s[logged] = s[i]
-        logged += 1
+        if log_row_ids.size:
+            log_row_ids[n_logged] = row_ids[i]
+            log_strengths[n_logged] = s[i]
+        n_logged += 1
         if end == TOP:
             hi -= 1
         else:
             lo += 1
-    return lo, hi, logged, before
+    dropped[at, end] = n_logged - ends.n_logged
+    return Ends(lo, hi, n_logged)
 
 
 @_jit
-def _pops(kind, pop, at, first, s, cells, mask, lo, hi, log_cells, log_s, logged, dropped, before):
-    """The pops of one step, pop[at, first :]; dropped[at] and before[at] take the counts and trims
-    at both ends.
+def pop_ends(kind, gates, row, ends, mask, at, dropped, trimmed_from):
+    """The pops of one step at both ends.
 
     A queue's idle top is popped by 0: that sweeps away a cell just pushed with strength 0, which no
     later step can reach with a gradient.
     """
-    zero = s.dtype.type(0)
-    start = logged
-    before[at, TOP] = before[at, BOTTOM] = -1
     if kind == QUEUE:
-        lo, hi, logged, before[at, BOTTOM] = _pop(
-            BOTTOM, pop[at, first], s, cells, mask, lo, hi, log_cells, log_s, logged
-        )
-        dropped[at, BOTTOM] = logged - start
-        start = logged
-        lo, hi, logged, _ = _pop(TOP, zero, s, cells, mask, lo, hi, log_cells, log_s, logged)
-        dropped[at, TOP] = logged - start
-        return lo, hi, logged
-    lo, hi, logged, before[at, TOP] = _pop(
-        TOP, pop[at, first], s, cells, mask, lo, hi, log_cells, log_s, logged
-    )
-    dropped[at, TOP] = logged - start
-    dropped[at, BOTTOM] = 0
+        ends = _pop(BOTTOM, gates.pop_bottom, row, ends, mask, at, dropped, trimmed_from)
+        return _pop(TOP, gates.pop_top, row, ends, mask, at, dropped, trimmed_from)
+    ends = _pop(TOP, gates.pop_top, row, ends, mask, at, dropped, trimmed_from)
     if kind == DEQUE:
-        start = logged
-        lo, hi, logged, before[at, BOTTOM] = _pop(
-            BOTTOM, pop[at, first + 1], s, cells, mask, lo, hi, log_cells, log_s, logged
-        )
-        dropped[at, BOTTOM] = logged - start
-    return lo, hi, logged
+        return _pop(BOTTOM, gates.pop_bottom, row, ends, mask, at, dropped, trimmed_from)
+    dropped[at, BOTTOM] = 0
+    trimmed_from[at, BOTTOM] = -1
+    return ends
 
 
 @_jit
-def _read(end, s, cells, mask, lo, hi, pushed, initial, out):
+def _read(end, s, row_ids, lo, hi, mask, pushed, initial, out):
     rest = s.dtype.type(1)
     fresh = True  # the first cell is written, not added: that saves filling with zeros
     for k in range(hi - lo):
@@ -108,10 +185,11 @@ def _read(end, s, cells, mask, lo, hi, pushed, initial, out):
         full = s[i] <= rest
         weight = s[i] if full else rest
         if weight > 0:
-            if cells[i] >= 0:
-                _add_row(out, weight, pushed, cells[i], fresh)
+            row_id = row_ids[i]
+            if row_id >= 0:
+                _add_row(out, weight, pushed, row_id, fresh)
             else:
-                _add_row(out, weight, initial, ~cells[i], fresh)
+                _add_row(out, weight, initial, ~row_id, fresh)
             fresh = False
         if not full:
             break
@@ -121,190 +199,146 @@ def _read(end, s, cells, mask, lo, hi, pushed, initial, out):
 
 
 @_jit
-def _reads(kind, s, cells, mask, lo, hi, pushed, initial, out, at):
+def read_ends(kind, s, row_ids, lo, hi, mask, pushed, initial, out, at):
     """The reads of one step, at `at` of `out`; of a deque the bottom's after the top's."""
     D = pushed.shape[1]
     end = BOTTOM if kind == QUEUE else TOP
-    _read(end, s, cells, mask, lo, hi, pushed, initial, out[at : at + D])
+    _read(end, s, row_ids, lo, hi, mask, pushed, initial, out[at : at + D])
     if kind == DEQUE:
-        _read(BOTTOM, s, cells, mask, lo, hi, pushed, initial, out[at + D : at + 2 * D])
+        _read(BOTTOM, s, row_ids, lo, hi, mask, pushed, initial, out[at + D : at + 2 * D])
 
 
 @_jit
-def _poison(s, mask, lo, hi, push, pop, at, first):
+def find_nan(s, lo, hi, mask, gates):
     """NaN if a gate of this step is, or a cell at an end; else 0. What is added to a push.
 
     NaN compares as false everywhere and would be walked over in silence. A row that met one has NaN
     at its ends from then on, and reads NaN.
     """
-    bad = lo < hi and (s[lo & mask] != s[lo & mask] or s[(hi - 1) & mask] != s[(hi - 1) & mask])
-    for e in range(push.shape[1] if first == 0 else first):
-        bad = bad or push[at, e] != push[at, e] or pop[at, first + e] != pop[at, first + e]
-    return s.dtype.type(np.nan) if bad else s.dtype.type(0)
+    total = gates.push_top + gates.push_bottom + gates.pop_top + gates.pop_bottom
+    if lo < hi:
+        total += s[lo & mask] + s[(hi - 1) & mask]
+    return s.dtype.type(np.nan) if total != total else s.dtype.type(0)
 
 
 @_jit
-def _drop_zeros(s, cells, lo, hi):
+def _drop_zeros(s, row_ids, lo, hi):
     """Close the gaps left by initial cells without strength; returns the new hi."""
     to = lo
     for i in range(lo, hi):
         if s[i] != 0:
             s[to] = s[i]
-            cells[to] = cells[i]
+            row_ids[to] = row_ids[i]
             to += 1
     return to
 
 
 @_jit
-def begin(strengths, s, cells, lo, hi, logged, below):
-    """Lay out the initial cells, strengths [B, N], from position `below` of each row upwards.
-
-    The rest is the walk's own: s and cells [B, room + below], lo, hi and logged [B].
-    """
-    B, N = strengths.shape
-    for b in range(B):
-        lo[b], hi[b] = below, below + N
-        logged[b] = 0
+def _begin(strengths, below, cells):
+    R, N = strengths.shape
+    for r in range(R):
+        cells.lo[r], cells.hi[r] = below, below + N
+        cells.n_logged[r] = 0
         for n in range(N):
-            s[b, below + n] = strengths[b, n]
-            cells[b, below + n] = ~(b * N + n)
+            cells.strengths[r, below + n] = strengths[r, n]
+            cells.row_ids[r, below + n] = ~(r * N + n)
 
 
 @_jit
-def step(
-    kind, t, rows, values, gates, initial, out, base, stride,
-    s, cells, lo, hi, logged, log_cells, log_s, dropped, before,
-):  # fmt: skip
-    """Time step t of the first `rows` rows; row b's read goes to out[base + b * stride :].
+def begin(strengths, below, cells):
+    """Lay out the initial cells, strengths [R, N], from position `below` of each row upwards.
 
-    values [T*B*E, D], initial [B*N, D], gates [T*B, 2*E] (the pushes, then the pops), log_cells
-    and log_s [B, room], dropped and before [T*B, 2].
+    The LiveCells have room for what is pushed above, and for `below` pushes at the bottom.
     """
-    B, E, D = len(lo), gates.shape[1] // 2, values.shape[1]
-    for b in range(rows):
-        at = t * B + b
-        row, row_cells = s[b], cells[b]
-        poison = _poison(row, -1, lo[b], hi[b], gates, gates, at, E)
-        low, high, logged[b] = _pops(
-            kind, gates, at, E, row, row_cells, -1, lo[b], hi[b],
-            log_cells[b], log_s[b], logged[b], dropped, before,
-        )  # fmt: skip
-        if t == 0:
-            high = _drop_zeros(row, row_cells, low, high)
-            for i in range(low, high):  # padding may hide a NaN that came with the state
-                poison += row[i] - row[i]
-        row[high] = gates[at, 0] + poison
-        row_cells[high] = at * E
-        high += 1
-        if kind == DEQUE:
-            low -= 1
-            row[low] = gates[at, 1] + poison
-            row_cells[low] = at * E + 1
-        lo[b], hi[b] = low, high
-        start = base + b * stride
-        if poison != 0:
-            out[start : start + E * D] = poison
-        else:
-            _reads(kind, row, row_cells, -1, low, high, values, initial, out, start)
+    _begin(strengths, below, LiveCells(*cells))
 
 
 @_jit
-def finish(s, cells, lo, hi, logged, log_cells, log_s, out_s, out_cells, counts):
-    """The final cells: out_s and out_cells [B, room] from the left, counts [B]."""
-    for b in range(len(lo)):
-        n = hi[b] - lo[b]
-        counts[b] = n
-        out_s[b, :n] = s[b, lo[b] : hi[b]]
-        out_s[b, n:] = 0
-        out_cells[b, :n] = cells[b, lo[b] : hi[b]]
-        out_cells[b, n:] = 0
-        log_cells[b, logged[b] :] = 0
-        log_s[b, logged[b] :] = 0
+def _step(kind, t, sequences, gates, values, reads, cells, log):
+    # Arrays are named once, outside the loops: Numba counts a reference for each `cells.lo`.
+    strengths, row_ids, lo, hi, n_logged = cells
+    log_row_ids, log_strengths, dropped, trimmed_from = log
+    pushed, initial = values
+    out = reads.data
+    R, E, D = len(lo), gates.shape[1] // 2, pushed.shape[1]
+    r = 0
+    for b in range(sequences):
+        for m in range(reads.memories):
+            at = t * R + r
+            s, ids = strengths[r], row_ids[r]
+            row = CellRow(s, ids, log_row_ids[r], log_strengths[r])
+            gate = gates_at(kind, gates, gates, at, E)
+            nan_flag = find_nan(s, lo[r], hi[r], -1, gate)
+            ends = Ends(lo[r], hi[r], n_logged[r])
+            low, high, n_logged[r] = pop_ends(kind, gate, row, ends, -1, at, dropped, trimmed_from)
+            if t == 0:
+                high = _drop_zeros(s, ids, low, high)
+                for i in range(low, high):  # padding may hide a NaN that came with the state
+                    nan_flag += s[i] - s[i]
+            s[high] = gate.push_top + nan_flag
+            ids[high] = at * E
+            high += 1
+            if kind == DEQUE:
+                low -= 1
+                s[low] = gate.push_bottom + nan_flag
+                ids[low] = at * E + 1
+            lo[r], hi[r] = low, high
+            start = reads.start + b * reads.stride + m * E * D
+            if nan_flag != 0:
+                out[start : start + E * D] = nan_flag
+            else:
+                read_ends(kind, s, ids, low, high, -1, pushed, initial, out, start)
+            r += 1
 
 
 @_jit
-def forward(
-    kind, values, gates, initial, strengths, reads, out_s, out_cells, counts,
-    log_cells, log_s, dropped, before,
-):  # fmt: skip
-    """Run T steps. Shapes: values and reads [T, B, E, D], gates [T, B, 2*E], initial [B, N, D],
-    strengths [B, N]; the others as for `step` and `finish`, dropped and before
-    [T, B, 2].
+def step(kind, t, sequences, gates, values, reads, cells, log):
+    """Time step t of the first `sequences` sequences. gates [T*R, 2*E]: the pushes, then the pops;
+    Values, ReadTable, LiveCells, PopLog.
     """
-    T, B, E, D = values.shape
+    _step(
+        kind, t, sequences, gates,
+        Values(*values), ReadTable(*reads), LiveCells(*cells), PopLog(*log),
+    )  # fmt: skip
+
+
+@_jit_allocating
+def _finish(cells, log, final):
+    for r in range(len(cells.lo)):
+        lo, hi = cells.lo[r], cells.hi[r]
+        n = hi - lo
+        final.counts[r] = n
+        final.strengths[r, :n] = cells.strengths[r, lo:hi]
+        final.strengths[r, n:] = 0
+        final.row_ids[r, :n] = cells.row_ids[r, lo:hi]
+        final.row_ids[r, n:] = 0
+        log.row_ids[r, cells.n_logged[r] :] = 0
+        log.strengths[r, cells.n_logged[r] :] = 0
+
+
+@_jit_allocating
+def finish(cells, log, final):
+    """Write down the FinalCells, and zeros where the PopLog is not in use."""
+    _finish(LiveCells(*cells), PopLog(*log), FinalCells(*final))
+
+
+@_jit_allocating
+def forward(kind, pushed, gates, initial, strengths, reads, final, log):
+    """Run T steps. Shapes: pushed and reads [T, B, E, D], gates [T, B, 2*E], initial [B, N, D],
+    strengths [B, N]; FinalCells; PopLog.
+    """
+    T, B, E, D = pushed.shape
+    final_cells, pop_log = FinalCells(*final), PopLog(*log)
     below = T if kind == DEQUE else 0
-    s = np.empty((B, out_s.shape[1] + below), out_s.dtype)
-    cells = np.empty(s.shape, np.int64)
-    lo, hi, logged = np.empty(B, np.int64), np.empty(B, np.int64), np.empty(B, np.int64)
-    begin(strengths, s, cells, lo, hi, logged, below)
-    pushed, out = values.reshape(T * B * E, D), reads.reshape(-1)
-    first = initial.reshape(B * strengths.shape[1], D)
-    gates = gates.reshape(T * B, 2 * E)
-    dropped, before = dropped.reshape(T * B, 2), before.reshape(T * B, 2)
+    room = final_cells.strengths.shape[1] + below
+    cells = LiveCells(
+        np.empty((B, room), strengths.dtype), np.empty((B, room), np.int64),
+        np.empty(B, np.int64), np.empty(B, np.int64), np.empty(B, np.int64),
+    )  # fmt: skip
+    _begin(strengths, below, cells)
+    values = Values(pushed.reshape(T * B * E, D), initial.reshape(B * strengths.shape[1], D))
+    flat_gates, flat_reads = gates.reshape(T * B, 2 * E), reads.reshape(-1)
     for t in range(T):
-        step(
-            kind, t, B, pushed, gates, first, out, t * B * E * D, E * D,
-            s, cells, lo, hi, logged, log_cells, log_s, dropped, before,
-        )  # fmt: skip
-    finish(s, cells, lo, hi, logged, log_cells, log_s, out_s, out_cells, counts)
-
-
-@_jit
-def advance(kind, value, push, pop, slots, cells, s, lo, hi, read, old_values, old_s, before):
-    """One step, in place, on a ring of slots a row: slots [B, C, D], cells and s [B, C], lo and hi
-    [B], C a power of two with room for the pushes. What the step overwrites goes to old_values
-    [B, E, D], old_s [B, E] and before [B, 2] (`retreat` puts it back).
-    """
-    B, C, D = slots.shape
-    table = slots.reshape(B * C, D)
-    mask = C - 1
-    no_cells = np.empty(0, np.int64)
-    no_s = np.empty(0, s.dtype)
-    dropped = np.empty((B, 2), np.int64)
-    out = read.reshape(-1)
-    E = push.shape[1]
-    for b in range(B):
-        poison = _poison(s[b], mask, lo[b], hi[b], push, pop, b, 0)
-        low, high, _ = _pops(
-            kind, pop, b, 0, s[b], cells[b], mask, lo[b], hi[b],
-            no_cells, no_s, 0, dropped, before,
-        )  # fmt: skip
-        _swap_in(high & mask, b, 0, slots, s, value, push[b, 0] + poison, old_values, old_s)
-        high += 1
-        if kind == DEQUE:
-            low -= 1
-            _swap_in(low & mask, b, 1, slots, s, value, push[b, 1] + poison, old_values, old_s)
-        lo[b] = low
-        hi[b] = high
-        if poison != 0:
-            out[b * E * D : (b + 1) * E * D] = poison
-        else:
-            _reads(kind, s[b], cells[b], mask, low, high, table, table, out, b * E * D)
-
-
-@_jit
-def _swap_in(slot, b, e, slots, s, value, strength, old_values, old_s):
-    old_values[b, e] = slots[b, slot]
-    old_s[b, e] = s[b, slot]
-    slots[b, slot] = value[b, e]
-    s[b, slot] = strength
-
-
-@_jit
-def retreat(kind, slots, s, lo, hi, old_lo, old_hi, old_values, old_s, before):
-    """Undo `advance`: put back what it overwrote and move the ends to old_lo and old_hi."""
-    mask = slots.shape[1] - 1
-    for b in range(slots.shape[0]):
-        low, high = lo[b], hi[b]
-        if kind == DEQUE:
-            slots[b, low & mask] = old_values[b, 1]
-            s[b, low & mask] = old_s[b, 1]
-            low += 1
-        high -= 1
-        slots[b, high & mask] = old_values[b, 0]
-        s[b, high & mask] = old_s[b, 0]
-        if before[b, BOTTOM] >= 0:
-            s[b, low & mask] = before[b, BOTTOM]
-        if before[b, TOP] >= 0:
-            s[b, (high - 1) & mask] = before[b, TOP]
-        lo[b], hi[b] = old_lo[b], old_hi[b]
+        table = ReadTable(flat_reads, t * B * E * D, E * D, 1)
+        _step(kind, t, B, flat_gates, values, table, cells, pop_log)
+    _finish(cells, pop_log, final_cells)

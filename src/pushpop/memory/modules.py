@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from pushpop.memory import ops, reference
-from pushpop.memory.base import Bias, Memory, under_transform
+from pushpop.memory.autograd import under_transform
+from pushpop.memory.base import Bias, Memory
 from pushpop.memory.checks import check_state, check_tensors, check_values
 from pushpop.memory.state import MemoryState
 

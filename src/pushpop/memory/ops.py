@@ -4,13 +4,13 @@
 `torch.compile` know them. The other two implementations are plain torch and need no wrapping.
 """
 
-import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from pushpop.memory import intervals, reference
+from pushpop.memory.autograd import refuse_second_derivative
 from pushpop.memory.state import Cells, MemoryState, Walked
 
 KINDS = ("stack", "queue", "deque")
@@ -28,8 +28,8 @@ def run(
         return values.clone(), state
     first = state._cells()
     if backend == "fused":
-        reads, strengths, rows, counts, *_ = walk(KINDS.index(kind), values, push, pop, *first)
-        return reads, _state_of(Walked(strengths, rows, counts, values, first.values))
+        out = WalkOutput(*walk(KINDS.index(kind), values, push, pop, *first))
+        return out.reads, _state_of(Walked(*out.final, values, first.values))
     form = reference.run if backend == "reference" else intervals.run
     reads, V, s = form(kind, values, push, pop, *first)
     return reads, MemoryState._holding(Cells(V, s))
@@ -75,14 +75,42 @@ def step(
     return read, MemoryState._holding(after)
 
 
+class WalkOutput(NamedTuple):
+    """What `walk` returns, in its order: the reads, the final cells (as `state.Walked` has them),
+    and the log of the pops (`kernels.PopLog`). R = B rows, room for N + T*E cells.
+    """
+
+    reads: Tensor  # [T, B, E, D]
+    strengths: Tensor  # [B, room]
+    row_ids: Tensor  # [B, room]
+    counts: Tensor  # [B]
+    log_row_ids: Tensor  # [B, room]
+    log_strengths: Tensor  # [B, room]
+    dropped: Tensor  # [T*B, 2]
+    trimmed_from: Tensor  # [T*B, 2]
+
+    @property
+    def final(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The fields of `kernels.FinalCells`."""
+        return self.strengths, self.row_ids, self.counts
+
+    @property
+    def log(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The fields of `kernels.PopLog`."""
+        return self.log_row_ids, self.log_strengths, self.dropped, self.trimmed_from
+
+
 @torch.library.custom_op("pushpop::walk", mutates_args=(), device_types="cpu")
 def walk(
     kind: int, values: Tensor, push: Tensor, pop: Tensor, initial: Tensor, strengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """reads; final strengths, rows and counts of cells (`state.Walked`); the log of the walk."""
-    out = _walk_outputs(values, strengths)
-    arrays = [_array(x) for x in (values, torch.cat([push, pop], -1), initial, strengths)]
-    load_kernels().forward(kind, *arrays, *(x.numpy() for x in out))
+    """Run the CPU kernels; returns the fields of `WalkOutput`."""
+    out = _empty_output(values, strengths)
+    gates = torch.cat([push, pop], -1)
+    load_kernels().forward(
+        kind, *map(as_array, (values, gates, initial, strengths, out.reads)),
+        tuple(map(as_array, out.final)), tuple(map(as_array, out.log)),
+    )  # fmt: skip
     return out
 
 
@@ -90,23 +118,21 @@ def walk(
 def _(
     kind: int, values: Tensor, push: Tensor, pop: Tensor, initial: Tensor, strengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return _walk_outputs(values, strengths)
+    return _empty_output(values, strengths)
 
 
-def _walk_outputs(
-    values: Tensor, strengths: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+def _empty_output(values: Tensor, strengths: Tensor) -> WalkOutput:
     T, B, E, _ = values.shape
-    room = strengths.shape[1] + T * E
-    return (
-        values.new_empty(values.shape),
-        values.new_empty(B, room),
-        values.new_empty(B, room, dtype=torch.int64),
-        values.new_empty(B, dtype=torch.int64),
-        values.new_empty(B, room, dtype=torch.int64),
-        values.new_empty(B, room),
-        values.new_empty(T, B, 2, dtype=torch.int64),
-        values.new_empty(T, B, 2),
+    room, new = strengths.shape[1] + T * E, values.new_empty
+    return WalkOutput(
+        reads=new(values.shape),
+        strengths=new(B, room),
+        row_ids=new(B, room, dtype=torch.int64),
+        counts=new(B, dtype=torch.int64),
+        log_row_ids=new(B, room, dtype=torch.int64),
+        log_strengths=new(B, room),
+        dropped=new(T * B, 2, dtype=torch.int64),
+        trimmed_from=new(T * B, 2),
     )
 
 
@@ -115,33 +141,40 @@ def walk_backward(
     kind: int,
     values: Tensor,
     initial: Tensor,
-    final_s: Tensor,
-    final_rows: Tensor,
+    strengths: Tensor,
+    row_ids: Tensor,
     counts: Tensor,
-    log_rows: Tensor,
-    log_s: Tensor,
+    log_row_ids: Tensor,
+    log_strengths: Tensor,
     dropped: Tensor,
-    before: Tensor,
+    trimmed_from: Tensor,
     grad_reads: Tensor,
-    grad_s: Tensor,
+    grad_strengths: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of values, push, pop, initial values and initial strengths."""
-    g_values, g_push, g_pop, g_initial, g_strengths = _walk_gradients(values, initial)
+    """The gradients of values, push, pop, initial values and initial strengths, from those of the
+    reads and of the final strengths.
+    """
+    from pushpop.memory import kernels_backward
+
+    gradients = _empty_gradients(values, initial)
+    g_values, g_push, g_pop, g_initial, g_strengths = gradients
     g_gates = values.new_empty(*values.shape[:2], 2 * values.shape[2])
-    inputs = (values, initial, final_s, final_rows, counts, log_rows, log_s, dropped, before)
-    outputs = (g_values, g_gates, g_initial, g_strengths)
-    arrays = [_array(x) for x in (*inputs, grad_reads, grad_s, *outputs)]
-    load_kernels_backward().backward(kind, *arrays)
+    final, log = (strengths, row_ids, counts), (log_row_ids, log_strengths, dropped, trimmed_from)
+    kernels_backward.backward(
+        kind, as_array(values), as_array(initial),
+        tuple(map(as_array, final)), tuple(map(as_array, log)),
+        *map(as_array, (grad_reads, grad_strengths, g_values, g_gates, g_initial, g_strengths)),
+    )  # fmt: skip
     torch.split_copy(g_gates, values.shape[2], -1, out=(g_push, g_pop))
-    return g_values, g_push, g_pop, g_initial, g_strengths
+    return gradients
 
 
 @walk_backward.register_fake
 def _(kind: int, values: Tensor, initial: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
-    return _walk_gradients(values, initial)
+    return _empty_gradients(values, initial)
 
 
-def _walk_gradients(
+def _empty_gradients(
     values: Tensor, initial: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     return (
@@ -155,54 +188,34 @@ def _walk_gradients(
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     kind, values, _, _, initial, _ = inputs
+    out = WalkOutput(*output)
     ctx.kind = kind
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(values, initial, *output[1:])
+    ctx.save_for_backward(values, initial, *out.final, *out.log)
 
 
-def _backward(ctx: Any, grad_reads: Tensor | None, grad_s: Tensor | None, *_: Any) -> Any:
-    values, initial, final_s, *log = ctx.saved_tensors
+def _backward(ctx: Any, grad_reads: Tensor | None, grad_strengths: Tensor | None, *_: Any) -> Any:
+    values, initial, strengths, *rest = ctx.saved_tensors
     if grad_reads is None:
         grad_reads = torch.zeros_like(values)
-    if grad_s is None:
-        grad_s = torch.zeros_like(final_s)
-    return None, *walk_backward(ctx.kind, values, initial, final_s, *log, grad_reads, grad_s)
+    if grad_strengths is None:
+        grad_strengths = torch.zeros_like(strengths)
+    return None, *walk_backward(
+        ctx.kind, values, initial, strengths, *rest, grad_reads, grad_strengths
+    )
 
 
 walk.register_autograd(_backward, setup_context=_setup_context)
+refuse_second_derivative(walk_backward)
 
 
-def _array(x: Tensor) -> Any:
+def as_array(x: Tensor) -> Any:
+    """What kernels work on: the same memory, where the tensor is contiguous."""
     return x.detach().contiguous().numpy()
 
 
 def load_kernels() -> Any:
-    """The Numba kernels; the first time, listen for their compilation and say so, once."""
-    if "pushpop.memory.kernels" not in sys.modules:
-        from numba.core import event
-
-        class Announce(event.Listener):
-            said = False
-
-            def on_start(self, started: Any) -> None:
-                source = started.data["dispatcher"].py_func.__module__
-                if not self.said and source.startswith("pushpop."):
-                    self.said = True
-                    note = "pushpop: compiling CPU kernels; this happens once, then they are cached"
-                    print(note, file=sys.stderr, flush=True)
-
-            def on_end(self, ended: Any) -> None:
-                pass
-
-        event.register("numba:compile", Announce())  # type: ignore[no-untyped-call]
+    """The forward kernels, and with them Numba, imported when first used."""
     from pushpop.memory import kernels
 
     return kernels
-
-
-def load_kernels_backward() -> Any:
-    """The kernels of the gradients, loaded as the others are."""
-    load_kernels()
-    from pushpop.memory import kernels_backward
-
-    return kernels_backward

@@ -14,44 +14,38 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pushpop.memory import kernels
+from pushpop.memory.kernels import Array
+from pushpop.memory.kernels_ring import Overwritten, Ring, rollback, step_in_place
+from pushpop.memory.ops import as_array
 from pushpop.memory.state import Cells
 
-Array = np.ndarray[Any, Any]
 SMALLEST_RING = 16
 STEPS_A_SLOT = 8
 
 
 @dataclass
-class Ring:
-    """Slots for the cells of a batch: a row holds position p in slot p mod C, C a power of two."""
+class SharedRing:
+    """A ring that the states of one stream share."""
 
-    slots: Array  # [B, C, D]
-    s: Array  # [B, C]
-    cells: Array = field(init=False)  # [B, C], the row of each slot in slots.reshape(B * C, D)
+    arrays: Ring
     lock: threading.Lock = field(default_factory=threading.Lock)
     steps: int = 0  # taken in place so far
-
-    def __post_init__(self) -> None:
-        self.cells = np.arange(self.s.size).reshape(self.s.shape)
 
 
 @dataclass(frozen=True)
 class Undo:
-    """What one step overwrote."""
+    """What it takes to undo one step."""
 
     kind: int
     lo: Array
     hi: Array
-    old_values: Array
-    old_s: Array
-    before: Array
+    overwritten: Overwritten
 
 
 class Stream:
     """One moment in the life of a ring: the cells of row b are at positions lo[b] .. hi[b] - 1."""
 
-    def __init__(self, ring: Ring, lo: Array, hi: Array) -> None:
+    def __init__(self, ring: SharedRing, lo: Array, hi: Array) -> None:
         self.ring, self.lo, self.hi = ring, lo, hi
         self.newer: tuple[Undo, Stream] | None = None
 
@@ -72,22 +66,26 @@ class Stream:
         room = SMALLEST_RING
         while room < 2 * counts.max(initial=0) + 2:
             room *= 2
+        B = len(counts)
         ring = Ring(
-            np.zeros((len(counts), room, width), dtype), np.zeros((len(counts), room), dtype)
+            slots=np.zeros((B, room, width), dtype),
+            strengths=np.zeros((B, room), dtype),
+            row_ids=np.arange(B * room).reshape(B, room),
         )
         for b, n in enumerate(counts):
-            ring.slots[b, :n], ring.s[b, :n] = values[b], strengths[b]
-        return cls(ring, np.zeros_like(counts), counts)
+            ring.slots[b, :n], ring.strengths[b, :n] = values[b], strengths[b]
+        return cls(SharedRing(ring), np.zeros_like(counts), counts)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Batch size and width."""
-        return self.ring.slots.shape[0], self.ring.slots.shape[2]
+        slots = self.ring.arrays.slots
+        return slots.shape[0], slots.shape[2]
 
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of values and strengths."""
-        return torch.float32 if self.ring.s.dtype == np.float32 else torch.float64
+        return torch.float32 if self.ring.arrays.slots.dtype == np.float32 else torch.float64
 
     @property
     def device(self) -> torch.device:
@@ -108,8 +106,8 @@ class Stream:
         values, strengths = self._rows()
         n_cells = max(map(len, strengths), default=0)
         batch, width = self.shape
-        V = np.zeros((batch, n_cells, width), self.ring.s.dtype)
-        s = np.zeros((batch, n_cells), self.ring.s.dtype)
+        dtype = self.ring.arrays.slots.dtype
+        V, s = np.zeros((batch, n_cells, width), dtype), np.zeros((batch, n_cells), dtype)
         for b, row in enumerate(strengths):
             V[b, : len(row)], s[b, : len(row)] = values[b], row
         return Cells(torch.from_numpy(V), torch.from_numpy(s))
@@ -119,30 +117,31 @@ class Stream:
     ) -> tuple[Tensor, "Stream"]:
         """One step: value [B, E, D], push and pop [B, E] -> read [B, E, D] and the next moment."""
         with self.ring.lock:
-            room = self.ring.s.shape[1]
+            room = self.ring.arrays.strengths.shape[1]
             full = int((self.hi - self.lo).max(initial=0)) + 2 > room
             # An old state that somebody holds keeps what each later step overwrote, so a ring is
             # left for a copy now and then: what can be kept is bounded, and the copy paid for.
             if self.newer is None and not full and self.ring.steps < STEPS_A_SLOT * room:
                 return self._advance(kind, value, push, pop)
         values, strengths = self._rows()
-        copy = self._laid_out(values, strengths, self.shape[1], self.ring.s.dtype)
+        dtype = self.ring.arrays.slots.dtype
+        copy = self._laid_out(values, strengths, self.shape[1], dtype)
         return copy._advance(kind, value, push, pop)
 
     def _advance(
         self, kind: int, value: Tensor, push: Tensor, pop: Tensor
     ) -> tuple[Tensor, "Stream"]:
-        ring = self.ring
-        ring.steps += 1
-        v, d, u = (x.detach().contiguous().numpy() for x in (value, push, pop))
-        read, old_values = np.empty_like(v), np.empty_like(v)
-        old_s, before = np.empty_like(d), np.empty((len(d), 2), d.dtype)
-        after = Stream(ring, self.lo.copy(), self.hi.copy())
-        kernels.advance(
-            kind, v, d, u, ring.slots, ring.cells, ring.s, after.lo, after.hi,
-            read, old_values, old_s, before,
-        )  # fmt: skip
-        self.newer = (Undo(kind, self.lo, self.hi, old_values, old_s, before), after)
+        self.ring.steps += 1
+        v, d, u = as_array(value), as_array(push), as_array(pop)
+        read = np.empty_like(v)
+        overwritten = Overwritten(
+            np.empty_like(v), np.empty_like(d), np.empty((len(d), 2), d.dtype)
+        )
+        after = Stream(self.ring, self.lo.copy(), self.hi.copy())
+        step_in_place(
+            kind, v, d, u, tuple(self.ring.arrays), after.lo, after.hi, read, tuple(overwritten)
+        )
+        self.newer = (Undo(kind, self.lo, self.hi, overwritten), after)
         return torch.from_numpy(read), after
 
     def _rows(self) -> tuple[list[Array], list[Array]]:
@@ -152,20 +151,19 @@ class Stream:
             while newest.newer is not None:
                 undo, newest = newest.newer
                 undos.append(undo)
-            slots, s = self.ring.slots, self.ring.s
+            ring = self.ring.arrays
             if undos:
-                slots, s = slots.copy(), s.copy()
+                ring = Ring(ring.slots.copy(), ring.strengths.copy(), ring.row_ids)
                 lo, hi = newest.lo.copy(), newest.hi.copy()
                 for undo in reversed(undos):
-                    kernels.retreat(
-                        undo.kind, slots, s, lo, hi,
-                        undo.lo, undo.hi, undo.old_values, undo.old_s, undo.before,
-                    )  # fmt: skip
-            room = s.shape[1]
+                    rollback(
+                        undo.kind, tuple(ring), lo, hi, undo.lo, undo.hi, tuple(undo.overwritten)
+                    )
+            room = ring.strengths.shape[1]
             places = [
                 np.arange(low, high) % room for low, high in zip(self.lo, self.hi, strict=True)
             ]
             return (
-                [slots[b, where] for b, where in enumerate(places)],
-                [s[b, where] for b, where in enumerate(places)],
+                [ring.slots[b, where] for b, where in enumerate(places)],
+                [ring.strengths[b, where] for b, where in enumerate(places)],
             )

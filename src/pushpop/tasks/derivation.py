@@ -7,8 +7,8 @@ one file because Numba's cache does not notice changes in imported ones.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pushpop.compiled import compiled
 from pushpop.tasks.ragged import FloatArray, IntArray
 
 
@@ -37,7 +37,7 @@ class Inside(NamedTuple):
     R: FloatArray  # [n, rules] P of the left-hand side, its rules summed up to this one
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def inside(g: Tables, longest: int) -> Inside:
     """Everything derives at least one symbol, so a sum over two or more children only asks for
     shorter lengths, and a unit rule asks for the same length of a nonterminal already done."""
@@ -77,7 +77,7 @@ def draws_needed(lengths: IntArray, chain: int) -> int:
     return (2 * total - len(lengths)) * chain + total - len(lengths)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def derive(
     g: Tables, probabilities: Inside, lengths: IntArray, uniforms: FloatArray, chain: int
 ) -> tuple[IntArray, IntArray, IntArray]:

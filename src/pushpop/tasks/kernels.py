@@ -6,13 +6,13 @@ between training steps, when no cache is warm, a dozen small numpy calls take th
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pushpop.compiled import compiled
 from pushpop.tasks.ragged import FloatArray, IntArray
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def join(
     source: IntArray,
     source_lengths: IntArray,
@@ -51,7 +51,7 @@ def join(
     return inputs, outputs, lengths, mask
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_brackets(
     openings: FloatArray, lengths: IntArray, uniforms: FloatArray
 ) -> tuple[IntArray, IntArray, IntArray]:
