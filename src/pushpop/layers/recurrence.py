@@ -109,7 +109,7 @@ def plain_recurrence(
     if gate_noise is None:
         gates.zero_()
     else:
-        gates.copy_(gate_noise)  # where `gates_forward` looks for it
+        gates.copy_(gate_noise)  # `gates_forward` adds the logits to it
     h_now = out.carry[:, :H]
     h_now.copy_(h)
     out.carry[:, H:].copy_(read)

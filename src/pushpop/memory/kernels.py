@@ -92,6 +92,8 @@ class CellRow(NamedTuple):
 
 
 class Ends(NamedTuple):
+    """Where the cells of one row lie, and how many dropped ones are logged."""
+
     lo: int
     hi: int
     n_logged: int
@@ -255,7 +257,6 @@ def begin(strengths, below, cells):
 
 @_jit
 def _step(kind, t, sequences, gates, values, reads, cells, log):
-    # Arrays are named once, outside the loops: Numba counts a reference for each `cells.lo`.
     strengths, row_ids, lo, hi, n_logged = cells
     log_row_ids, log_strengths, dropped, trimmed_from = log
     pushed, initial = values

@@ -178,7 +178,6 @@ def begin_backward(final, dropped, grad_strengths, below, cells, unwritten):
 
 @_jit
 def _step_backward(kind, t, sequences, values, read_grads, cells, log, g_gates, value_grads):
-    # Arrays are named once, outside the loops: Numba counts a reference for each `cells.lo`.
     strengths, grads, row_ids, lo, hi, n_logged = cells
     log_row_ids, log_strengths, dropped, trimmed_from = log
     g_pushed, _, unwritten = value_grads

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-Step = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+StepFunction = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 def sum_above(s: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ def deque_step(
     return V, s, torch.stack([read_top(V, s), read_bottom(V, s)], dim=1)
 
 
-STEPS: dict[str, Step] = {"stack": stack_step, "queue": queue_step, "deque": deque_step}
+STEPS: dict[str, StepFunction] = {"stack": stack_step, "queue": queue_step, "deque": deque_step}
 
 
 def run(

@@ -119,7 +119,7 @@ class Stream:
         with self.ring.lock:
             room = self.ring.arrays.strengths.shape[1]
             full = int((self.hi - self.lo).max(initial=0)) + 2 > room
-            # An old state that somebody holds keeps what each later step overwrote, so a ring is
+            # An old state that is still held keeps what each later step overwrote, so a ring is
             # left for a copy now and then: what can be kept is bounded, and the copy paid for.
             if self.newer is None and not full and self.ring.steps < STEPS_A_SLOT * room:
                 return self._advance(kind, value, push, pop)
