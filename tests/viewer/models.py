@@ -10,10 +10,7 @@ from pushpop.viewer.catalogue import Entry
 def random_model(memory: str, task: str = "copy", seed: int = 0) -> Transducer:
     """Twelve units with large weights, so that gates and outputs move."""
     torch.manual_seed(seed)
-    config = TransducerConfig.from_dict(
-        {**TransducerConfig().to_dict(), "memory": memory, "hidden": 12, "memory_width": 8,
-         "embedding": 8}
-    )  # fmt: skip
+    config = TransducerConfig(memory=memory, hidden=12, memory_width=8, embedding=8)
     model = Transducer(config, get_task(task).vocabulary, {"task": task})
     with torch.no_grad():
         for parameter in model.body.parameters():
