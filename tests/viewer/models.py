@@ -22,6 +22,7 @@ def random_model(memory: str, task: str = "copy", seed: int = 0) -> Transducer:
 def entries() -> dict[str, Entry]:
     """A model of each kind."""
     tasks = {"stack": "reverse", "queue": "copy", "deque": "svo-sov", "none": "flip"}
+    tasks |= {"superposition": "reverse", "tape": "copy"}
     return {
         f"{task}-{memory}": Entry(f"{task}-{memory}", random_model(memory, task), task)
         for memory, task in tasks.items()

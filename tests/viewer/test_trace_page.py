@@ -168,7 +168,7 @@ def test_less_motion_is_granted(visit: Visitor, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("memory", ["queue", "deque"])
+@pytest.mark.parametrize("memory", ["queue", "deque", "superposition", "tape"])
 def test_a_source_of_500_symbols_stays_responsive(
     visit: Visitor, tmp_path: Path, memory: str
 ) -> None:
