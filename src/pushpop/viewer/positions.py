@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pushpop.memory import Memory
+from pushpop.training.threads import threads
 from pushpop.viewer.replay import Moment, Place, Shares, Written
 
 SMALLEST = 0.01  # smaller weights, and positions that hold less, are left out
@@ -50,6 +51,10 @@ class PositionReplay:
 
     def step(self, value: Tensor, gates: Tensor, read: Tensor) -> None:
         """What the model wrote [D], its gates [G], and what it read [D]."""
+        with threads(1):
+            self._step(value, gates, read)
+
+    def _step(self, value: Tensor, gates: Tensor, read: Tensor) -> None:
         t, row = len(self.written), len(self.followed)
         one = torch.zeros(row + self.spare, 1, 1, dtype=self.dtype)
         one[row] = 1
@@ -60,7 +65,7 @@ class PositionReplay:
         self.spare -= 1
         self.written.append(Written(t, "", float(weights[row].sum())))
         self.until.append(t)
-        smallest, largest = torch.cat([weights, read_weights[:, None]], dim=1).aminmax(dim=1)
+        smallest, largest = weights.aminmax(dim=1)
         for cell in self.followed[largest >= SMALLEST].tolist():
             self.until[cell] = t + 1
         self._check(value, read_weights, read, float(smallest.min()))

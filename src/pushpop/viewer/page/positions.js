@@ -172,6 +172,9 @@ function placeRow(panel, place, t) {
     bar.style.width = `${((100 * weight) / Math.max(1, place.total)).toFixed(2)}%`;
     track.append(bar);
   }
+  const rest = make("span", { class: "bar others" });
+  rest.style.width = `${((100 * place.rest) / Math.max(1, place.total)).toFixed(2)}%`;
+  track.append(rest);
   const names = place.parts.slice(0, 2).map(({ cell }) => trace.cells[cell].symbol);
   const row = make("li", { class: place.position === 0 ? "seen" : "" },
     make("code", { text: signed(place.position) }), track,
