@@ -146,6 +146,17 @@ def test_a_model_without_a_memory_has_no_cells() -> None:
     assert told.output == tuple(lively_model("lstm-3").transduce(["a b"])[0].split())
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [("lstm-1", "no memory"), ("heads-2", "several memories"), ("layers-2", "several memories")],
+)
+def test_a_model_without_one_memory_says_why_there_is_no_picture(body: str, words: str) -> None:
+    told = trace(lively_model(body), example("a b"))
+    assert (told.memory, told.picture) == ("none", "none")
+    assert words in told.note
+    assert all(step.gates == () for step in told.steps)
+
+
 def test_a_trace_is_json() -> None:
     told = trace(lively_model("deque"), example("a b c", "x"), name="mine", task="own")
     data = json.loads(json.dumps(told.to_dict(), allow_nan=False))

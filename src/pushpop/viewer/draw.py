@@ -76,7 +76,7 @@ def draw(trace: Trace) -> Figure:
         f"{trace.model} ({trace.memory}){verdict}", loc="left", color=INK, fontsize=11
     )
     if trace.note:
-        figure.text(0.01, 0.02, trace.note, color=SOFT, fontsize=8, va="bottom")
+        figure.text(0.01, 0.02, trace.note, color=SOFT, fontsize=8, va="bottom", wrap=True)
     return figure
 
 
