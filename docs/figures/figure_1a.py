@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from pushpop.memory import NeuralStack
 from pushpop.viewer.colours import hue_of, rgb
 from pushpop.viewer.replay import Moment, Replay
 
@@ -22,7 +23,7 @@ POP = (0.0, 0.1, 0.9)
 def main() -> None:
     """Draw the stack after each of the three steps and save the picture."""
     figure, ax = plt.subplots(figsize=(7.6, 3.7), constrained_layout=True)
-    stack, strengths = Replay("stack"), {}
+    stack, strengths = Replay(NeuralStack.push_ends, NeuralStack.read_ends), {}
     for t, (push, pop) in enumerate(zip(PUSH, POP, strict=True)):
         moment = stack.step([push], [pop])
         strengths.update(moment.changed)

@@ -11,8 +11,10 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from pushpop.memory import MEMORIES
 from pushpop.viewer.server import make_app
 from tests.viewer.models import entries
+from tests.viewer.toys import TOYS
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
@@ -66,6 +68,13 @@ def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
     for one in visits:
         one.page.context.close()
     assert [one.problems for one in visits] == [[] for _ in visits]
+
+
+@pytest.fixture
+def toy_memories(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memories of a user's own, known by name for one test."""
+    for toy in TOYS:
+        monkeypatch.setitem(MEMORIES, toy.kind, toy)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from tests.viewer.pages import Visitor, fits, keep, ready, told, written
 
 def test_the_server_shows_a_trace_at_once(visit: Visitor, address: str) -> None:
     page = ready(visit, address)
-    assert page.locator("#model option").count() == 4
+    assert page.locator("#model option").count() == len(entries())
     assert len(page.locator("#input").input_value().split()) == 12
     expect(page.locator("#page-models .panel .title")).to_have_text("reverse-stack")
 
@@ -40,6 +40,18 @@ def test_a_model_without_a_memory_is_shown_without_a_picture(visit: Visitor, add
     page.locator("#model").select_option("flip-none")
     expect(page.locator("#page-models .panel .legend")).to_contain_text("no memory")
     expect(page.locator("#page-models .panel .cells")).to_have_count(0)
+
+
+def test_memories_of_different_pictures_stand_side_by_side(visit: Visitor, address: str) -> None:
+    page = ready(visit, address)
+    page.locator("#model").select_option("copy-tape")
+    page.locator("#other").select_option("copy-queue")
+    panels = page.locator("#page-models .panel")
+    expect(panels.locator(".title")).to_have_text(["copy-tape", "copy-queue"])
+    expect(panels.nth(0).locator(".gates dt")).to_have_text(["stay", "left", "right"])
+    expect(panels.nth(1).locator(".gates dt")).to_have_text(["push", "pop"])
+    page.locator("#model").select_option("reverse-superposition")  # the same panel, another picture
+    expect(panels.nth(0).locator(".gates dt")).to_have_text(["push", "pop", "noop"])
 
 
 def test_two_models_side_by_side_keep_step(visit: Visitor, address: str) -> None:

@@ -9,6 +9,7 @@ import schemathesis
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, settings
 
+from pushpop.memory import MEMORIES
 from pushpop.tasks.registry import TASKS
 from pushpop.viewer.limits import LARGEST_REQUEST, LONGEST
 from pushpop.viewer.server import make_app
@@ -42,7 +43,7 @@ def test_the_page_asks_no_other_host(client: TestClient) -> None:
 def test_models_and_tasks_are_listed(client: TestClient) -> None:
     told = client.get("/api/models").json()
     assert [model["name"] for model in told["models"]] == list(MODELS)
-    assert {model["memory"] for model in told["models"]} == {"stack", "queue", "deque", "none"}
+    assert {model["memory"] for model in told["models"]} == {*MEMORIES, "none"}
     assert told["tasks"] == list(TASKS)
     assert told["models"][0]["parameters"] == sum(
         parameter.numel() for parameter in MODELS["reverse-stack"].model.parameters()

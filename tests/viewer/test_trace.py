@@ -7,7 +7,7 @@ import torch
 
 from pushpop.errors import InputError
 from pushpop.layers import MemoryRNN
-from pushpop.memory import reference
+from pushpop.memory import NeuralDeque, NeuralQueue, NeuralStack, reference
 from pushpop.viewer.replay import Replay
 from pushpop.viewer.trace import END, Example, Trace, generate, trace
 from tests.models.examples import lively_model, small_model
@@ -87,7 +87,7 @@ def test_a_trace_writes_what_the_model_writes(body: str, max_length: int | None)
 
 
 def test_figure_1a_of_the_paper() -> None:
-    stack, told = Replay("stack"), []
+    stack, told = Replay(NeuralStack.push_ends, NeuralStack.read_ends), []
     for push, pop in ((0.8, 0.0), (0.5, 0.1), (0.9, 0.9)):
         told.append(stack.step([push], [pop]))
     numbers = [[(cell, round(x, 9)) for cell, x in moment.reads[0]] for moment in told]
@@ -97,7 +97,8 @@ def test_figure_1a_of_the_paper() -> None:
 
 
 def test_a_queue_moves_up_the_line_and_a_deque_both_ways() -> None:
-    queue, deque = Replay("queue"), Replay("deque")
+    queue = Replay(NeuralQueue.push_ends, NeuralQueue.read_ends)
+    deque = Replay(NeuralDeque.push_ends, NeuralDeque.read_ends)
     for _ in range(3):
         queue.step([1.0], [0.0])
         deque.step([0.5, 1.0], [0.0, 0.0])
@@ -145,10 +146,21 @@ def test_a_model_without_a_memory_has_no_cells() -> None:
     assert told.output == tuple(lively_model("lstm-3").transduce(["a b"])[0].split())
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [("lstm-1", "no memory"), ("heads-2", "several memories"), ("layers-2", "several memories")],
+)
+def test_a_model_without_one_memory_says_why_there_is_no_picture(body: str, words: str) -> None:
+    told = trace(lively_model(body), example("a b"))
+    assert (told.memory, told.picture) == ("none", "none")
+    assert words in told.note
+    assert all(step.gates == () for step in told.steps)
+
+
 def test_a_trace_is_json() -> None:
     told = trace(lively_model("deque"), example("a b c", "x"), name="mine", task="own")
     data = json.loads(json.dumps(told.to_dict(), allow_nan=False))
-    assert data["format"] == "pushpop trace 1"
+    assert data["format"] == "pushpop trace 2"
     assert data["model"] == "mine"
     assert len(data["steps"][0]["push"]) == len(data["steps"][0]["reads"]) == 2
 

@@ -6,10 +6,11 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
+from pushpop.memory import MEMORIES as MEMORIES_BY_NAME
 from pushpop.viewer.catalogue import open_models
 from pushpop.viewer.layout import lay_out
 from pushpop.viewer.page import page_data
-from pushpop.viewer.replay import PUSH_ENDS, Replay
+from pushpop.viewer.replay import Replay
 from pushpop.viewer.trace import Example, trace
 from tests.models.examples import lively_model
 from tests.viewer.conftest import PHONE, Visit
@@ -138,11 +139,14 @@ def test_the_playground_computes_what_the_equations_say(
     visit: Visitor, tmp_path: Path, memory: str
 ) -> None:
     page = visit(written(tmp_path, told("stack"))).page
-    ends = len(PUSH_ENDS[memory])
-    gates = torch.rand(2, 30, ends, dtype=torch.float64).round(decimals=1).tolist()
+    kind = MEMORIES_BY_NAME[memory]
+    gates = torch.rand(2, 30, len(kind.push_ends), dtype=torch.float64).round(decimals=1).tolist()
     steps = [{"push": d, "pop": u} for d, u in zip(*gates, strict=True)]
-    found = page.evaluate(f"steps => pushpop.simulate('{memory}', steps).steps", steps)
-    replay = Replay(memory)
+    ends = {"memory": memory, "push_ends": kind.push_ends, "read_ends": kind.read_ends}
+    found = page.evaluate(
+        "([memory, steps]) => pushpop.simulate(memory, steps).steps", [ends, steps]
+    )
+    replay = Replay(kind.push_ends, kind.read_ends)
     for step, given in zip(found, steps, strict=True):
         moment = replay.step(given["push"], given["pop"])
         assert (step["bottom"], step["top"]) == pytest.approx((moment.bottom, moment.top))
@@ -164,7 +168,7 @@ def test_less_motion_is_granted(visit: Visitor, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("memory", ["queue", "deque"])
+@pytest.mark.parametrize("memory", ["queue", "deque", "superposition", "tape"])
 def test_a_source_of_500_symbols_stays_responsive(
     visit: Visitor, tmp_path: Path, memory: str
 ) -> None:

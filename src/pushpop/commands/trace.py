@@ -55,6 +55,8 @@ def trace(
             raise InputError(f"{model}: the model has several memories; only one can be traced")
         raise InputError(f"{model}: the model has no memory, so there is nothing to trace")
     export(told, path)
+    if told.note:
+        print(told.note)
     print(f"wrote {path}")
 
 

@@ -1,4 +1,4 @@
-"""A trace as a still picture, with the layout of the page's: symbols, bands, gates."""
+"""A trace as a still picture, with the layout of the page's: symbols, the memory, gates."""
 
 from io import BytesIO
 from typing import Any
@@ -9,15 +9,17 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
+from matplotlib.ticker import MaxNLocator
 
 from pushpop.viewer.colours import Rgb, hues, rgb
-from pushpop.viewer.layout import Layout, lay_out
+from pushpop.viewer.layout import GateRow, Layout, gate_rows, lay_out, position_range
 from pushpop.viewer.trace import Trace
 
 INK, SOFT, LINE, PAPER = "#1c1c22", "#5d5d68", "#dcdad5", "#ffffff"
-PUSH, POP, WRONG = "#0b6e75", "#b4490f", "#c01631"
+GATE_COLOURS, WRONG = {"push": "#0b6e75", "pop": "#b4490f"}, "#c01631"  # other gates: SOFT
 NOT_SYMBOLS = ("start", "separator")
 READABLE = 70  # steps; longer traces show symbols as coloured ticks
+NAMED = 0.5  # the weight from which on a symbol stands at a position
 SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "pushpop",
     "svg.fonttype": "none",
@@ -37,26 +39,33 @@ def picture(trace: Trace, kind: str) -> bytes:
 
 
 def draw(trace: Trace) -> Figure:
-    """Symbols along the top, the memory below them, push and pop at the foot."""
-    n_steps, ends = len(trace.steps), len(trace.steps[0].push)
-    layout = lay_out(trace)
-    tall = min(4.6, max(1.2, 0.32 * (layout.high - layout.low)))
-    heights = [0.62, tall, *[0.55] * ends]
-    figure = Figure(figsize=(min(16, max(4.5, 0.9 + 0.34 * n_steps)), sum(heights) + 0.75))
-    axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
-    labels = 0.75 if ends == 1 else 1.0  # inches
+    """Symbols along the top, the memory below them, its gates at the foot."""
+    n_steps, colour = len(trace.steps), _Colours(trace)
+    rows = gate_rows(trace)
+    lines = max(map(len, rows), default=0)
+    layout = lay_out(trace) if trace.picture == "intervals" else None
+    tall = _memory_height(trace, layout)
+    heights = [0.62, *([tall] if tall else []), *[0.55 if lines == 2 else 0.28] * len(rows)]
+    # A line of text under a trace without a picture needs a place of its own.
+    below = 0.75 + (0.25 if trace.note else 0)
+    figure = Figure(figsize=(min(16, max(4.5, 0.9 + 0.34 * n_steps)), sum(heights) + below))
+    axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+    longest = max((len(bar.label) for row in rows for bar in row), default=0)
+    labels = min(2.0, 0.75 + max(0, longest - 5) / 24)  # inches
     figure.subplots_adjust(left=labels / figure.get_figwidth(), right=0.99, hspace=0.08,
-                           bottom=0.4 / figure.get_figheight(),
+                           bottom=(below - 0.35) / figure.get_figheight(),
                            top=1 - 0.35 / figure.get_figheight())  # fmt: skip
     for ax in axes:
         ax.set_xlim(0, n_steps)
         ax.spines[:].set_visible(False)
         ax.tick_params(length=0, colors=SOFT, labelbottom=False)
-    colour = _Colours(trace)
     _symbols(axes[0], trace, colour)
-    _bands(axes[1], trace, layout, colour)
-    for end, ax in enumerate(axes[2:]):
-        _gates(ax, trace, end)
+    if layout is not None:
+        _bands(axes[1], trace, layout, colour)
+    elif tall:
+        _places(axes[1], trace, colour)
+    for row, ax in zip(rows, axes[len(axes) - len(rows) :], strict=True):
+        _gates(ax, trace, row)
     axes[-1].tick_params(labelbottom=True)
     axes[-1].set_xlabel("step", color=SOFT)
     stride = 1 if n_steps <= 40 else 5 if n_steps <= READABLE else 50
@@ -66,7 +75,17 @@ def draw(trace: Trace) -> Figure:
     axes[0].set_title(
         f"{trace.model} ({trace.memory}){verdict}", loc="left", color=INK, fontsize=11
     )
+    if trace.note:
+        figure.text(0.01, 0.02, trace.note, color=SOFT, fontsize=8, va="bottom", wrap=True)
     return figure
+
+
+def _memory_height(trace: Trace, layout: Layout | None) -> float:
+    """Inches; 0 where there is no picture of the memory."""
+    if layout is not None:
+        return min(4.6, max(1.2, 0.32 * (layout.high - layout.low)))
+    low, high = position_range(trace)
+    return min(4.6, max(1.2, 0.3 * (high - low + 1))) if trace.picture == "positions" else 0.0
 
 
 class _Colours:
@@ -140,17 +159,50 @@ def _names(ax: Axes, trace: Trace, layout: Layout) -> None:
                 fontsize=6.5, family="monospace", color=INK)  # fmt: skip
 
 
-def _gates(ax: Axes, trace: Trace, end: int) -> None:
+def _places(ax: Axes, trace: Trace, colour: _Colours) -> None:
+    """What lies at each position, as thick as it weighs; position 0, which is read, is bright."""
+    boxes, faces = [], []
+    low, high = position_range(trace)
+    thick = len(trace.steps) <= READABLE and high - low < 40
+    gap = 0.06 if thick else 0.0  # between positions
+    for t, step in enumerate(trace.steps):
+        for position, total, shares in step.places:
+            base = position - 0.5 + gap / 2
+            unit = (1 - gap) / max(1.0, total)
+            rest = max(0.0, total - sum(weight for _, weight in shares))
+            parts = [(colour.cell(cell, position == 0), weight) for cell, weight in shares]
+            for face, weight in (*parts, (rgb(None, position == 0), rest)):
+                boxes.append(_box(t, t + 1, base, base + weight * unit))
+                faces.append(face)
+                base += weight * unit
+            if thick and shares and shares[0][1] >= NAMED:
+                middle = position - 0.5 + gap / 2 + shares[0][1] * unit / 2
+                ax.text(t + 0.5, middle, trace.cells[shares[0][0]].symbol, ha="center",
+                        va="center", clip_on=True, fontsize=5.5, family="monospace",
+                        color=INK if position == 0 else SOFT)  # fmt: skip
+    ax.add_collection(PolyCollection(boxes, facecolors=faces, edgecolors="none", linewidths=0.0))
+    if thick:
+        edges = [place - 0.5 for place in range(low, high + 2)]
+        ax.hlines(edges, 0, len(trace.steps), colors=LINE, linewidths=0.4)
+    for edge in (-0.5, 0.5):
+        ax.axhline(edge, color=INK, linewidth=1.1 if thick else 0.6)
+    ax.set_ylim(low - 0.55, high + 0.55)
+    ax.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    ax.set_ylabel("position", color=SOFT)
+
+
+def _gates(ax: Axes, trace: Trace, row: GateRow) -> None:
     places = [t + 0.5 for t in range(len(trace.steps))]
     width = 0.6 if len(trace.steps) <= READABLE else 1.0
-    ax.bar(places, [step.push[end] for step in trace.steps], width, color=PUSH)
-    ax.bar(places, [-step.pop[end] for step in trace.steps], width, color=POP)
+    for bar in row:
+        shade = GATE_COLOURS.get(bar.sort, SOFT)
+        heights = [bar.way * step.gates[bar.gate] for step in trace.steps]
+        ax.bar(places, heights, width, color=shade)
     ax.axhline(0, color=LINE, linewidth=0.8)
-    ax.set_ylim(-1.1, 1.1)
-    where = f"{('top', 'bottom')[end]} " if trace.memory == "deque" else ""
-    ax.set_yticks([0.6, -0.6], [f"{where}push", f"{where}pop"], fontsize=8)
-    for label, shade in zip(ax.get_yticklabels(), (PUSH, POP), strict=True):
-        label.set_color(shade)
+    ax.set_ylim(-1.1 if any(bar.way < 0 for bar in row) else 0, 1.1)
+    ax.set_yticks([0.6 * bar.way for bar in row], [bar.label for bar in row], fontsize=8)
+    for label, bar in zip(ax.get_yticklabels(), row, strict=True):
+        label.set_color(GATE_COLOURS.get(bar.sort, SOFT))
 
 
 def _box(left: float, right: float, low: float, high: float) -> list[tuple[float, float]]:

@@ -18,6 +18,8 @@ SCRIPTS = (
     "memory",
     "colours",
     "view",
+    "intervals",
+    "positions",
     "picture",
     "panel",
     "player",

@@ -9,28 +9,27 @@ import torch
 from torch import Tensor
 
 from pushpop.errors import InputError
-from pushpop.layers import MemoryRNN
 from pushpop.models import Transducer
-from pushpop.models.body import SourceState
 from pushpop.models.decoding import fed_back, log_probabilities
 from pushpop.tasks import batch_rng, get_task
-from pushpop.viewer.replay import PUSH_ENDS, Amounts, Moment, Replay, Shares
+from pushpop.viewer.recorder import Recorder, Recording
+from pushpop.viewer.replay import Amounts, Place, Shares
 
-FORMAT = "pushpop trace 1"
+FORMAT = "pushpop trace 2"
 START, SEPARATOR, END = "<s>", "|||", "</s>"
 BEST = 3  # how many of the likeliest symbols are kept
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A value in the memory, known by the symbol that the model was reading when it pushed it."""
+    """A value in the memory, known by the symbol that the model was reading when it wrote it."""
 
     symbol: str
     part: str  # "start", "source", "separator" or "target"
-    step: int  # when it was pushed
-    end: str  # "top" or "bottom"
-    strength: float  # it was pushed with
-    gone: int | None  # the step whose pops took the last of it
+    step: int  # when it was written
+    end: str  # where: "top" or "bottom"; "" of a memory with positions
+    strength: float  # it was pushed with; the sum of its weights after that step
+    gone: int | None  # the step whose pops took the last of it, or left no weight of 0.01
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,13 @@ class Step:
 
     symbol: str
     part: str
-    push: Amounts
+    gates: Amounts  # by the trace's gate names
+    push: Amounts  # of a memory of intervals, a number for each end
     pop: Amounts
     bottom: float
     top: float
     changed: Shares
+    places: tuple[Place, ...]  # of a memory with positions, where it holds something
     reads: tuple[Shares, ...]
     output: Output | None
 
@@ -65,6 +66,12 @@ class Trace:
 
     model: str
     memory: str
+    picture: str  # how the memory is drawn: "none", "intervals" or "positions"
+    note: str  # why it is not drawn; else ""
+    gate_names: tuple[str, ...]
+    push_ends: tuple[str, ...]  # of a memory of intervals
+    read_ends: tuple[str, ...]
+    reach: int | None  # positions farther from 0 than this are left out; None: none are
     task: str | None
     source: tuple[str, ...]
     target: tuple[str, ...] | None  # the right one, if it is known
@@ -106,27 +113,26 @@ def trace(
 ) -> Trace:
     """Decode greedily, as `model.transduce` does, and collect what the memory did.
 
-    A model without a memory gives a trace whose memory is "none", with no cells.
+    A model without a memory gives a trace whose memory is "none", with no cells; a memory that
+    cannot be drawn gives one with its gates and a note that says why.
     """
     symbols, numbers = model.vocabulary, model.vocabulary.encode_source(example.source)
     inputs = [symbols.SOS, *(numbers + symbols.source_input_start).tolist(), symbols.SEP]
     read = [START, *example.source, SEPARATOR]
     limit = 2 * len(example.source) + 50 if max_length is None else max_length
-    writer, recorder = _Writer(model, example.target), _Recorder(model)
-    steps: list[Step] = []
+    writer, recorder = _Writer(model, example.target), Recorder(model)
+    outputs: list[Output | None] = []
     reading = model.reading(_ids(model, *inputs)[:, None])
     state = None
     while True:
-        t = len(steps)
+        t = len(outputs)
         if t < len(example.source) + 2:
             logits, state = next(reading)
         else:
             logits, state = model.step(_ids(model, inputs[t]), state)
-        push, pop, moment = recorder.step(state)
+        recorder.step(state)
         output = writer.step(logits) if t + 1 >= len(inputs) else None
-        part = _part(t, len(example.source))
-        done = (moment.bottom, moment.top, moment.changed, moment.reads)
-        steps.append(Step(read[t], part, push, pop, *done, output))
+        outputs.append(output)
         if output is None:
             continue
         if writer.finished or len(writer.written) > limit:
@@ -135,9 +141,21 @@ def trace(
         read.append(output.symbol)
     written = tuple(symbols.decode_output(writer.written)[:limit])
     right = None if example.target is None else writer.finished and written == example.target
+    found = recorder.finish()
+    steps = _steps(found, read, outputs, len(example.source))
+    cells = (
+        Cell(read[one.step], steps[one.step].part, one.step, one.end, one.strength, one.gone)
+        for one in found.written
+    )
     return Trace(
         model=name,
-        memory=recorder.memory,
+        memory=found.memory,
+        picture=found.picture,
+        note=found.note,
+        gate_names=found.gate_names,
+        push_ends=found.push_ends,
+        read_ends=found.read_ends,
+        reach=found.reach,
         task=task,
         source=example.source,
         target=example.target,
@@ -145,29 +163,31 @@ def trace(
         finished=writer.finished,
         right=right,
         steps=tuple(steps),
-        cells=_cells(recorder.memory, steps),
+        cells=tuple(cells),
     )
 
 
-class _Recorder:
-    """The gates of each step, and what they did to the cells."""
-
-    def __init__(self, model: Transducer) -> None:
-        self.body = model.body if isinstance(model.body, MemoryRNN) else None
-        self.memory = "none" if self.body is None else self.body.memory.kind
-        self.replay = Replay(self.memory, model.output_table.weight.dtype)
-
-    def step(self, state: Any) -> tuple[Amounts, Amounts, Moment]:
-        """Push and pop at each end, and what they did."""
-        if self.body is None:
-            return (), (), Moment((), (), 0.0, 0.0)
-        inner: Any = state.body if isinstance(state, SourceState) else state
-        _, gates = self.body.controls(inner.parts[0])
-        push, pop = gates.chunk(2, dim=-1)
-        d, u = (tuple(float(x) for x in gate.flatten()) for gate in (push, pop))
-        if not all(map(isfinite, (*d, *u))):
-            raise InputError("the model's gates are not numbers: its weights are damaged")
-        return d, u, self.replay.step(d, u)
+def _steps(
+    found: Recording, read: Sequence[str], outputs: Sequence[Output | None], source_length: int
+) -> list[Step]:
+    n_pushes, steps = len(found.push_ends), []
+    for t, (gates, moment) in enumerate(zip(found.gates, found.moments, strict=True)):
+        at_ends = gates if n_pushes else ()
+        step = Step(
+            symbol=read[t],
+            part=_part(t, source_length),
+            gates=gates,
+            push=at_ends[:n_pushes],
+            pop=at_ends[n_pushes:],
+            bottom=moment.bottom,
+            top=moment.top,
+            changed=moment.changed,
+            places=moment.places,
+            reads=moment.reads,
+            output=outputs[t],
+        )
+        steps.append(step)
+    return steps
 
 
 class _Writer:
@@ -213,16 +233,3 @@ def _part(t: int, source_length: int) -> str:
     if t <= source_length:
         return "source"
     return "separator" if t == source_length + 1 else "target"
-
-
-def _cells(memory: str, steps: Sequence[Step]) -> tuple[Cell, ...]:
-    ends = PUSH_ENDS.get(memory, ())
-    gone: dict[int, int] = {}
-    for t, step in enumerate(steps):
-        gone.update((cell, t) for cell, strength in step.changed if strength == 0)
-    cells: list[Cell] = []
-    for t, step in enumerate(steps):
-        for end, strength in zip(ends, step.push, strict=True):
-            number = len(cells)
-            cells.append(Cell(step.symbol, step.part, t, end, strength, gone.get(number)))
-    return tuple(cells)

@@ -180,7 +180,7 @@ function startServed(main) {
   fromAddress();
   takeKeys(bench.player, () => !bench.root.hidden && !nav.contains(document.activeElement));
   takeKeys(playground.player, () => !playground.root.hidden && !nav.contains(document.activeElement));
-  window.pushpop = { bench, playground, simulate, layOut };
+  window.pushpop = { bench, playground, simulate, layOut, gateRows };
   bench.start();
 }
 
@@ -199,7 +199,7 @@ function startTraces(main, traces) {
     return player;
   });
   if (players.length === 1) takeKeys(players[0]);
-  window.pushpop = { players, simulate, layOut };
+  window.pushpop = { players, simulate, layOut, gateRows };
 }
 
 const given = JSON.parse(document.getElementById("data").textContent);

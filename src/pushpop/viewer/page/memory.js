@@ -1,9 +1,6 @@
 // What pushes and pops do to cells: the equations for the playground, and where cells lie on the
 // line of intervals.
 
-const PUSH_ENDS = { stack: ["top"], queue: ["top"], deque: ["top", "bottom"], none: [] };
-const READ_ENDS = { stack: ["top"], queue: ["bottom"], deque: ["top", "bottom"], none: [] };
-
 // Take `amount` off the cells [{strength}] from one end, bottom to top in the list.
 function pop(cells, end, amount) {
   const order = end === "top" ? [...cells].reverse() : cells;
@@ -28,16 +25,16 @@ function readWeights(cells, end) {
   return found;
 }
 
-// A trace, as `pushpop trace` writes it, of a memory worked by hand: steps [{push, pop}], a number
-// an end in each.
-function simulate(kind, steps) {
+// A trace, as `pushpop trace` writes it, of a memory {memory, push_ends, read_ends} worked by hand:
+// steps [{push, pop}], a number an end in each.
+function simulate({ memory, push_ends, read_ends }, steps) {
   const cells = [];
   const told = [];
   let live = [];
   let bottom = 0;
   steps.forEach((step, t) => {
     const before = new Map(live.map((cell) => [cell.number, cell.strength]));
-    READ_ENDS[kind].forEach((end, which) => {
+    read_ends.forEach((end, which) => {
       const held = total(live);
       pop(live, end, step.pop[which]);
       if (end === "bottom") bottom += held - total(live);
@@ -47,9 +44,9 @@ function simulate(kind, steps) {
       .map((cell) => [cell.number, cell.strength]);
     live.filter((cell) => cell.strength === 0).forEach((cell) => { cells[cell.number].gone = t; });
     live = live.filter((cell) => cell.strength > 0);
-    PUSH_ENDS[kind].forEach((end, which) => {
+    push_ends.forEach((end, which) => {
       const strength = step.push[which];
-      const symbol = kind === "deque" ? `${end[0]}${t + 1}` : `v${t + 1}`;
+      const symbol = push_ends.length > 1 ? `${end[0]}${t + 1}` : `v${t + 1}`;
       const cell = { number: cells.length, strength };
       cells.push({ symbol, part: "source", step: t, end, strength, gone: null });
       changed.push([cell.number, strength]);
@@ -61,17 +58,20 @@ function simulate(kind, steps) {
       }
     });
     told.push({
-      symbol: `v${t + 1}`, part: "source", push: step.push, pop: step.pop, bottom,
+      symbol: `v${t + 1}`, part: "source", gates: [...step.push, ...step.pop], push: step.push,
+      pop: step.pop, places: [], bottom,
       top: bottom + total(live), changed, output: null,
-      reads: READ_ENDS[kind].map((end) => readWeights(live, end)),
+      reads: read_ends.map((end) => readWeights(live, end)),
     });
   });
   const hues = {};
   for (const one of [...cells, ...told.map((step, t) => ({ symbol: step.symbol, step: t }))]) {
     hues[one.symbol] = hueOf(one.step, steps.length);
   }
+  const named = (sort, ends) => (ends.length > 1 ? ends.map((end) => `${sort} ${end}`) : [sort]);
   return {
-    model: "", memory: kind, task: null, source: [], target: null, output: [], finished: true,
+    model: "", memory, picture: "intervals", note: "", push_ends, read_ends, reach: null,
+    gate_names: [...named("push", push_ends), ...named("pop", read_ends)], task: null, source: [], target: null, output: [], finished: true,
     right: null, steps: told, cells, hues,
   };
 }
@@ -93,8 +93,8 @@ function layOut(trace) {
   const windows = [];
   let low = 0;
   let high = 1;
-  const pushEnds = PUSH_ENDS[trace.memory];
-  const readEnds = READ_ENDS[trace.memory];
+  const pushEnds = trace.push_ends;
+  const readEnds = trace.read_ends;
   trace.steps.forEach((step, t) => {
     const atTop = step.push[pushEnds.indexOf("top")] || 0;
     const atBottom = step.push[pushEnds.indexOf("bottom")] || 0;
@@ -139,13 +139,4 @@ function layOut(trace) {
     high = Math.max(high, step.top);
   });
   return { spans, lives, windows, low, high };
-}
-
-// The cells that have strength after a step, bottom to top.
-function liveAt(trace, layout, t) {
-  const found = [];
-  for (const span of layout.spans) {
-    if (span.from <= t && t < span.until) found.push(span);
-  }
-  return found.sort((a, b) => a.lo - b.lo || a.cell - b.cell);
 }

@@ -1,6 +1,5 @@
 // A trace on the page: its heading, its picture, what happened at the chosen step, the numbers.
 
-const NEAR = 6; // cells listed at either end of a deep memory
 const ROWS = 2000; // of the table of numbers
 
 class Panel {
@@ -49,7 +48,7 @@ class Panel {
     const at = (event) => {
       const box = this.stage.getBoundingClientRect();
       const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-      return { x, y, ...cellAt(this.trace, this.layout, this.view, x, y) };
+      return { x, y, ...pointAt(this.trace, this.layout, this.view, x, y) };
     };
     let scrubbing = false;
     this.stage.addEventListener("pointerdown", (event) => {
@@ -57,13 +56,13 @@ class Panel {
       if (found.t === null || event.button > 0) return;
       scrubbing = event.pointerType === "mouse";
       this.onstep(found.t);
-      this.choose(found.cell, found.x, found.y, found.t);
+      this.choose(found.found, found.x, found.y, found.t);
     });
     this.stage.addEventListener("pointermove", (event) => {
       if (event.pointerType !== "mouse") return;
       const found = at(event);
       if (scrubbing && event.buttons && found.t !== null) this.onstep(found.t);
-      this.choose(found.cell, found.x, found.y, found.t);
+      this.choose(found.found, found.x, found.y, found.t);
     });
     this.stage.addEventListener("pointerup", () => { scrubbing = false; });
     this.stage.addEventListener("pointerleave", (event) => {
@@ -79,7 +78,7 @@ class Panel {
 
   show(trace) {
     this.trace = trace;
-    this.layout = layOut(trace);
+    this.layout = pictureOf(trace).layOut(trace);
     this.step = Math.min(this.step, trace.steps.length - 1);
     this.chosen = null;
     const memory = trace.memory === "none" ? "no memory" : trace.memory;
@@ -110,12 +109,7 @@ class Panel {
     this.picture.setAttribute("aria-label",
       `What the memory of ${trace.model || "this playground"} holds after each of ` +
       `${plural(trace.steps.length, "step", "steps")}; the table below has the numbers`);
-    this.legend.replaceChildren(...(trace.memory === "none"
-      ? [make("span", { text: "this model has no memory: there is nothing to picture" })]
-      : [make("span", {}, make("i", { class: "key read" }), "in reach of a read"),
-        make("span", {}, make("i", { class: "key held" }), "held"),
-        make("span", {}, make("i", { class: "key push" }), "push"),
-        make("span", {}, make("i", { class: "key pop" }), "pop")]));
+    this.legend.replaceChildren(...pictureOf(trace).legend(trace));
   }
 
   setZoom(column) {
@@ -181,13 +175,13 @@ class Panel {
     this.tell();
   }
 
-  choose(cell, x = 0, y = 0, t = null) {
-    if (cell === null && this.chosen === null) return;
-    this.chosen = cell;
+  choose(chosen, x = 0, y = 0, t = null) {
+    if (chosen === null && this.chosen === null) return;
+    this.chosen = chosen;
     this.mark();
-    this.tip.hidden = cell === null;
-    if (cell === null) return;
-    this.tip.replaceChildren(...this.tellCell(cell, t));
+    this.tip.hidden = chosen === null;
+    if (chosen === null) return;
+    this.tip.replaceChildren(...pictureOf(this.trace).tellChosen(this, chosen, t));
     const room = this.scroller.clientWidth;
     const wide = Math.min(260, room - 16);
     this.tip.style.maxWidth = `${wide}px`;
@@ -195,22 +189,6 @@ class Panel {
     const high = this.tip.offsetHeight;
     this.tip.style.left = `${left}px`;
     this.tip.style.top = `${y + 18 + high > this.view.height ? Math.max(0, y - high - 12) : y + 18}px`;
-  }
-
-  // A cell's token, its life and its reads.
-  tellCell(number, t) {
-    const cell = this.trace.cells[number];
-    const life = this.layout.lives[number];
-    const span = t === null ? null : life.spans.find((s) => s.from <= t && t < s.until);
-    const ends = this.trace.memory === "deque" ? ` at the ${cell.end}` : "";
-    const lines = [
-      `pushed at step ${cell.step + 1}${ends} with strength ${decimals(cell.strength)}`,
-      span ? `${decimals(span.strength)} of it left after step ${t + 1}` : "",
-      cell.gone === null ? "still there at the end" : `gone at step ${cell.gone + 1}`,
-      readsText(life.reads),
-    ];
-    return [this.chip(cell.symbol, hueFor(this.trace, number)),
-      ...lines.filter(Boolean).map((text) => make("div", { text }))];
   }
 
   chip(symbol, hue) {
@@ -232,7 +210,8 @@ class Panel {
     }
     const parts = [line];
     if (step.output) parts.push(this.tellOutput(step.output));
-    if (trace.memory !== "none") parts.push(this.tellGates(step), this.tellMemory(t, step));
+    if (step.gates.length) parts.push(this.tellGates(step));
+    if (trace.picture !== "none") parts.push(pictureOf(trace).tell(this, t));
     this.now.replaceChildren(...parts);
   }
 
@@ -259,65 +238,15 @@ class Panel {
 
   tellGates(step) {
     const list = make("dl", { class: "gates" });
-    const two = this.trace.memory === "deque";
-    ["top", "bottom"].slice(0, step.push.length).forEach((end, which) => {
-      for (const gate of ["push", "pop"]) {
-        const amount = step[gate][which];
-        const bar = make("span", { class: `bar ${gate}` });
-        bar.style.width = `${100 * amount}%`;
-        list.append(make("dt", { text: two ? `${gate}, ${end}` : gate }),
-          make("dd", {}, make("span", { class: "track" }, bar),
-            make("span", { class: "number", text: decimals(amount, 3) })));
-      }
-    });
-    return list;
-  }
-
-  tellMemory(t, step) {
-    const all = liveAt(this.trace, this.layout, t);
-    const cells = all.filter((span) => span.strength >= 0.005).reverse();
-    const hidden = all.length - cells.length;
-    const weights = step.reads.map((read) => new Map(read));
-    const ends = READ_ENDS[this.trace.memory];
-    const list = make("ol", { class: "cells" });
-    const add = (span) => {
-      const bar = make("span", { class: "bar" });
-      bar.style.width = `${(100 * span.strength).toFixed(2)}%`;
-      const hue = hueFor(this.trace, span.cell);
-      if (hue !== null) bar.style.background = colourOf(hue, true, this.theme.dark);
-      const reads = ends.flatMap((end, which) => {
-        const weight = weights[which].get(span.cell);
-        const name = ends.length > 1 ? end : "read";
-        return weight >= 0.005 ? [make("span", { text: `${name} ${decimals(weight)}` })] : [];
-      });
-      const row = make("li", { class: reads.length ? "seen" : "" },
-        make("code", { text: this.trace.cells[span.cell].symbol }),
-        make("span", { class: "track" }, bar),
-        make("span", { class: "number", text: decimals(span.strength) }),
-        make("span", { class: "read" }, ...reads));
-      row.addEventListener("pointerenter", () => { this.chosen = span.cell; this.mark(); });
-      row.addEventListener("pointerleave", () => { this.chosen = null; this.mark(); });
-      list.append(row);
-    };
-    if (cells.length > 2 * NEAR + 1) {
-      cells.slice(0, NEAR).forEach(add);
-      list.append(make("li", { class: "more", text: `… ${cells.length - 2 * NEAR} more …` }));
-      cells.slice(-NEAR).forEach(add);
-    } else cells.forEach(add);
-    const what = ends.length > 1 ? "Memory after the step, top first, and what is read of it"
-      : "Memory after the step, top first";
-    const text = cells.length ? what : "The memory is empty";
-    const box = make("div", { class: "memory" }, make("h3", { text }), list);
-    ends.forEach((end, which) => {
-      const name = ends.length > 1 ? `read at the ${end}` : "read";
-      box.append(make("p", { class: "sum" }, `${name} = `,
-        make("code", { text: this.sum(step.reads[which]) })));
-    });
-    if (hidden) {
-      const kinds = plural(hidden, "cell", "cells");
-      box.append(make("p", { class: "faint", text: `and ${kinds} thinner than 0.005` }));
+    for (const { gate, name, sort } of gateRows(this.trace).flatMap((row) => row.bars)) {
+      const amount = step.gates[gate];
+      const bar = make("span", { class: `bar ${gateSort(sort)}` });
+      bar.style.width = `${100 * amount}%`;
+      list.append(make("dt", { text: name.replace(" ", ", ") }),
+        make("dd", {}, make("span", { class: "track" }, bar),
+          make("span", { class: "number", text: decimals(amount, 3) })));
     }
-    return box;
+    return list;
   }
 
   // A read as the sum that it is: "0.90 v3 + 0.10 v1".
@@ -332,14 +261,13 @@ class Panel {
   fillTable() {
     if (!this.table.open) return;
     const { trace } = this;
-    const ends = PUSH_ENDS[trace.memory];
-    const heads = ["step", "reads", ...ends.flatMap((end) => {
-      const name = ends.length > 1 ? ` ${end}` : "";
-      return [`push${name}`, `pop${name}`];
-    }), ...READ_ENDS[trace.memory].map((end) => `read at the ${end}`), "writes", "p"];
+    const bars = gateRows(trace).flatMap((row) => row.bars);
+    const reads = trace.steps[0].reads.map((_, which) =>
+      (trace.read_ends.length ? `read at the ${trace.read_ends[which]}` : "read"));
+    const heads = ["step", "reads", ...bars.map((bar) => bar.name), ...reads, "writes", "p"];
     const body = make("tbody");
     trace.steps.slice(0, ROWS).forEach((step, t) => {
-      const gates = ends.flatMap((_, k) => [decimals(step.push[k], 3), decimals(step.pop[k], 3)]);
+      const gates = bars.map((bar) => decimals(step.gates[bar.gate], 3));
       const out = step.output
         ? [step.output.symbol + (step.output.right === false ? " ✗" : ""),
           percent(step.output.probability)] : ["", ""];

@@ -1,17 +1,23 @@
 // A memory without a model: sliders push and pop, and the picture follows.
 
 const MOST_STEPS = 40;
-// Figure 1(a) of the paper for the stack; the same gates for the queue, and a two-sided example.
-const EXAMPLES = {
-  stack: [[[0.8], [0]], [[0.5], [0.1]], [[0.9], [0.9]]],
-  queue: [[[0.8], [0]], [[0.5], [0.1]], [[0.9], [0.9]]],
-  deque: [[[0.8, 0.3], [0, 0]], [[0.5, 0.6], [0.1, 0]], [[0.9, 0.2], [0.9, 0.5]]],
-};
+// The paper's memories, each with gates to start with: steps of [push, pop], a number an end.
+const PLAYABLE = [
+  { memory: "stack", push_ends: ["top"], read_ends: ["top"],
+    example: [[[0.8], [0]], [[0.5], [0.1]], [[0.9], [0.9]]],
+    note: "It starts with the example of the paper's figure 1(a)." },
+  { memory: "queue", push_ends: ["top"], read_ends: ["bottom"],
+    example: [[[0.8], [0]], [[0.5], [0.1]], [[0.9], [0.9]]],
+    note: "The gates of figure 1(a), on a queue." },
+  { memory: "deque", push_ends: ["top", "bottom"], read_ends: ["top", "bottom"],
+    example: [[[0.8, 0.3], [0, 0]], [[0.5, 0.6], [0.1, 0]], [[0.9, 0.2], [0.9, 0.5]]],
+    note: "Both ends at work." },
+];
 
 class Playground {
   constructor() {
-    this.kind = "stack";
-    this.panel = new Panel(simulate("stack", [{ push: [0], pop: [0] }]));
+    [this.played] = PLAYABLE;
+    this.panel = new Panel(simulate(this.played, [{ push: [0], pop: [0] }]));
     this.player = new Player([this.panel]);
     this.player.bar.classList.add("short");
     this.build();
@@ -20,11 +26,11 @@ class Playground {
 
   build() {
     const kinds = make("fieldset", { class: "kinds" }, make("legend", { text: "Memory" }));
-    for (const kind of ["stack", "queue", "deque"]) {
-      const radio = make("input", { type: "radio", name: "kind", value: kind });
-      radio.checked = kind === this.kind;
-      radio.addEventListener("change", () => { this.kind = kind; this.reset(); });
-      kinds.append(make("label", {}, radio, kind));
+    for (const one of PLAYABLE) {
+      const radio = make("input", { type: "radio", name: "kind", value: one.memory });
+      radio.checked = one === this.played;
+      radio.addEventListener("change", () => { this.played = one; this.reset(); });
+      kinds.append(make("label", {}, radio, one.memory));
     }
     const button = (text, act) => make("button", { type: "button", text, onclick: act });
     this.add = button("Add a step", () => {
@@ -46,10 +52,9 @@ class Playground {
   }
 
   reset() {
-    this.steps = EXAMPLES[this.kind].map(([push, pop]) => ({ push: [...push], pop: [...pop] }));
-    this.note.textContent = this.kind === "stack"
-      ? "It starts with the example of the paper's figure 1(a)."
-      : this.kind === "queue" ? "The gates of figure 1(a), on a queue." : "Both ends at work.";
+    const { example, note } = this.played;
+    this.steps = example.map(([push, pop]) => ({ push: [...push], pop: [...pop] }));
+    this.note.textContent = note;
     this.list();
   }
 
@@ -72,14 +77,14 @@ class Playground {
       });
       return row;
     }));
-    this.rows.classList.toggle("wide", this.kind === "deque");
+    this.rows.classList.toggle("wide", this.played.push_ends.length > 1);
     this.update(chosen);
   }
 
   slider(step, gate, which, end, t) {
     const input = make("input", { type: "range", min: "0", max: "1", step: "0.01", class: gate });
     input.value = String(step[gate][which]);
-    const name = this.kind === "deque" ? `${gate} ${end}` : gate;
+    const name = this.played.push_ends.length > 1 ? `${gate} ${end}` : gate;
     input.setAttribute("aria-label", `${name} at step ${t + 1}`);
     const shown = make("span", { class: "number", text: decimals(step[gate][which]) });
     input.addEventListener("input", () => {
@@ -91,8 +96,8 @@ class Playground {
   }
 
   update(chosen) {
-    const trace = simulate(this.kind, this.steps);
-    trace.title = `A ${this.kind}, worked by hand`;
+    const trace = simulate(this.played, this.steps);
+    trace.title = `A ${this.played.memory}, worked by hand`;
     this.panel.show(trace);
     this.player.refresh();
     this.player.goTo(chosen);

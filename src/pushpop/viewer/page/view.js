@@ -1,10 +1,15 @@
 // Where everything goes on the canvas.
 
 const FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+const LABELS = "11px system-ui, sans-serif";
 
 // Sizes that follow from the width, the number of steps and the zoom.
 function measure(trace, layout, width, zoom, context) {
-  const gutter = trace.memory === "deque" ? 52 : 40;
+  const gates = gateRows(trace);
+  context.font = LABELS;
+  const labels = gates.flatMap((row) => [row.end, ...row.bars.map((bar) => bar.label)]);
+  const words = Math.max(0, ...labels.map((label) => context.measureText(label).width));
+  const gutter = Math.min(120, Math.max(40, Math.ceil(words) + 12));
   const steps = trace.steps.length;
   const room = width - gutter - 8;
   const fit = room / steps;
@@ -28,12 +33,12 @@ function measure(trace, layout, width, zoom, context) {
   const range = layout.high - layout.low;
   const tallest = width < 600 ? 300 : 400;
   const unit = Math.min(widest * 0.85, tallest / Math.max(range, 1));
-  const hasMemory = trace.memory !== "none";
+  const hasMemory = range > 0;
   rows.memory = { top: y + 12, height: hasMemory ? range * unit : 0 };
   y = rows.memory.top + rows.memory.height + (hasMemory ? 14 : 0);
-  rows.gates = gateRows(trace.memory).map((row) => {
-    const placed = { ...row, top: y, height: 46 };
-    y += 52;
+  rows.gates = gates.map((row) => {
+    const placed = { ...row, top: y, height: row.bars.length > 1 ? 46 : 24 };
+    y += placed.height + 6;
     return placed;
   });
   return {
@@ -47,12 +52,27 @@ function widestColumn(steps) {
   return Math.max(52, Math.min(130, 1000 / steps));
 }
 
-// What is drawn in the rows of gates: indices into a step's push and pop.
-function gateRows(memory) {
-  if (memory === "none") return [];
-  if (memory !== "deque") return [{ name: "", end: 0 }];
-  return [{ name: "top", end: 0 }, { name: "bottom", end: 1 }];
+// What is drawn in the rows of gates, as `layout.gate_rows` in Python: push above pop for each end
+// of a memory of intervals, else a row for each gate.
+function gateRows(trace) {
+  const bars = trace.gate_names.map((name, gate) =>
+    ({ gate, name, label: name, sort: name.split(" ")[0], way: 1 }));
+  if (trace.picture !== "intervals") return bars.map((bar) => ({ end: "", bars: [bar] }));
+  const { push_ends, read_ends } = trace;
+  const at = (end, ends, first, way) => {
+    const which = ends.indexOf(end);
+    if (which < 0) return [];
+    const bar = bars[first + which];
+    return [{ ...bar, label: bar.sort, way }];
+  };
+  const row = (pushed, popped, end) => ({ end, bars: [...at(pushed, push_ends, 0, 1),
+    ...at(popped, read_ends, push_ends.length, -1)] });
+  if (push_ends.length === 1 && read_ends.length === 1) return [row(push_ends[0], read_ends[0], "")];
+  return [...new Set([...push_ends, ...read_ends])].map((end) => row(end, end, end));
 }
+
+// The colour of a gate: pushes and pops have one of their own.
+const gateSort = (sort) => (sort === "push" || sort === "pop" ? sort : "soft");
 
 const yOf = (view, layout, position) =>
   view.rows.memory.top + (layout.high - position) * view.unit;
@@ -63,16 +83,11 @@ const xOf = (view, t) => {
 };
 const widthOf = (view, from, until) => Math.max(xOf(view, until) - xOf(view, from), 1);
 
-// The cell under a point of the canvas, or null, and the step there.
-function cellAt(trace, layout, view, px, py) {
+// What is under a point of the canvas, or null, and the step there.
+function pointAt(trace, layout, view, px, py) {
   const t = Math.floor((px - view.gutter + view.x) / view.column);
-  if (px < view.gutter || t < 0 || t >= view.steps) return { t: null, cell: null };
+  if (px < view.gutter || t < 0 || t >= view.steps) return { t: null, found: null };
   const position = layout.high - (py - view.rows.memory.top) / view.unit;
-  for (let i = layout.spans.length - 1; i >= 0; i -= 1) {
-    const span = layout.spans[i];
-    if (span.from <= t && t < span.until && span.lo <= position && position <= span.hi) {
-      return { t, cell: span.cell };
-    }
-  }
-  return { t, cell: null };
+  const inside = position >= layout.low && position <= layout.high;
+  return { t, found: inside ? pictureOf(trace).find(trace, layout, t, position) : null };
 }
