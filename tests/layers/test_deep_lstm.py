@@ -262,7 +262,7 @@ def test_a_second_derivative_over_packed_rows_is_refused_and_the_remedy_named(
     lstm: DeepLSTM, x: Tensor
 ) -> None:
     (first,) = torch.autograd.grad(lstm(x, lengths=LENGTHS)[0].sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="no second derivative; use backend=.reference"):
+    with pytest.raises(RuntimeError, match=r"no second derivative; use backend=.reference"):
         torch.autograd.grad(first.sum(), x)
 
 

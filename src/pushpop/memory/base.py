@@ -161,7 +161,10 @@ class Memory(nn.Module, Generic[S]):
             raise ValueError(f"state has {state.batch_size} rows, the input has a batch of {batch}")
 
     def contents(self, state: S) -> tuple[Tensor, list[int]]:
-        """For pictures: what lies at each position, [B, N, D], and the numbers of the positions."""
+        """For pictures: what lies at each position, [B, N, D], and the numbers of the positions.
+
+        Position 0 is the one that is read.
+        """
         raise NotImplementedError(f"memory {self.kind!r} has no picture")
 
     def export_state(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from pushpop.memory import Memory
-from pushpop.training.threads import threads
+from pushpop.training.parallel import torch_threads
 from pushpop.viewer.replay import Moment, Place, Shares, Written
 
 SMALLEST = 0.01  # smaller weights, and positions that hold less, are left out
@@ -51,7 +51,7 @@ class PositionReplay:
 
     def step(self, value: Tensor, gates: Tensor, read: Tensor) -> None:
         """What the model wrote [D], its gates [G], and what it read [D]."""
-        with threads(1):
+        with torch_threads(1):
             self._step(value, gates, read)
 
     def _step(self, value: Tensor, gates: Tensor, read: Tensor) -> None:
