@@ -21,7 +21,7 @@ BEST = 3  # how many of the likeliest symbols are kept
 
 
 @dataclass(frozen=True)
-class Cell:
+class TracedCell:
     """A value in the memory, known by the symbol that the model was reading when it wrote it."""
 
     symbol: str
@@ -44,7 +44,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Step:
+class TracedStep:
     """A symbol read, what the memory did, and the symbol written, if any."""
 
     symbol: str
@@ -78,8 +78,8 @@ class Trace:
     output: tuple[str, ...]
     finished: bool  # False: the limit on the length was hit first
     right: bool | None  # whether output is target
-    steps: tuple[Step, ...]
-    cells: tuple[Cell, ...]
+    steps: tuple[TracedStep, ...]
+    cells: tuple[TracedCell, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -144,7 +144,7 @@ def trace(
     found = recorder.finish()
     steps = _steps(found, read, outputs, len(example.source))
     cells = (
-        Cell(read[one.step], steps[one.step].part, one.step, one.end, one.strength, one.gone)
+        TracedCell(read[one.step], steps[one.step].part, one.step, one.end, one.strength, one.gone)
         for one in found.written
     )
     return Trace(
@@ -169,11 +169,11 @@ def trace(
 
 def _steps(
     found: Recording, read: Sequence[str], outputs: Sequence[Output | None], source_length: int
-) -> list[Step]:
+) -> list[TracedStep]:
     n_pushes, steps = len(found.push_ends), []
     for t, (gates, moment) in enumerate(zip(found.gates, found.moments, strict=True)):
         at_ends = gates if n_pushes else ()
-        step = Step(
+        step = TracedStep(
             symbol=read[t],
             part=_part(t, source_length),
             gates=gates,
