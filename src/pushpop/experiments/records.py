@@ -71,7 +71,9 @@ class RunRecord:
         found = {
             int(record["step"]): float(record["perplexity"])
             for record in self.metrics
-            if "perplexity" in record and record.get("longest", full) >= full
+            if "perplexity" in record
+            and "start" not in record  # of a race: others may have been better
+            and record.get("longest", full) >= full
         }
         if self.report is not None:
             until = [step for step in found if step <= self.kept_step]

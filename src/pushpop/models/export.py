@@ -6,7 +6,7 @@ SEP, takes the likeliest symbol of the logits, feeds it back, and so on until EO
 (`examples/onnx_decoding.py`).
 
 A model that reads the whole source first (an encoder) has a second graph for that. Its vectors are
-fed to the step in place of symbols. Attention looks at `keys` [S, B, K]: what the second graph
+fed to the step in place of symbols. Attention is over `keys` [S, B, K]: what the second graph
 gives, or the steps' own outputs `key` of the reading, one below the other.
 """
 

@@ -53,7 +53,7 @@ class Attention(nn.Module):
         return torch.tanh(self.output(torch.cat([o, context], dim=-1)))
 
     def weights(self, o: Tensor, keys: Tensor, present: Tensor) -> Tensor:
-        """How much each output looks at each source position: [B, T, S], rows that sum to 1."""
+        """How much each output attends to each source position: [B, T, S], rows that sum to 1."""
         scores = torch.einsum("tbk,sbk->bts", self.query(o), keys)
         return scores.masked_fill(~present.T[:, None], -torch.inf).softmax(dim=-1)
 
@@ -85,7 +85,7 @@ class SourceReader(nn.Module):
         return self._attended(o, state), state
 
     def weights(self, body: Body, x: Tensor, at_sep: Tensor) -> Tensor:
-        """How much the output of each step looks at each source position: [B, T, S]."""
+        """How much the output of each step attends to each source position: [B, T, S]."""
         assert self.attention is not None
         o, state = self._read(body, x, at_sep, None)
         return self.attention.weights(o, state.keys, state.present)

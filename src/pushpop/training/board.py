@@ -64,5 +64,6 @@ def points(record: dict[str, Any]) -> Iterator[tuple[str, float]]:
             for score in ("accuracy", "coarse", "fine", "perplexity"):
                 if score in value:
                     yield f"{name}/{score}", value[score]
-        elif name != "step":
-            yield name, value
+        elif name not in ("step", "start", "start_step", "winner", "arrived"):
+            sort = f"start {record['start']}/{name}" if "start" in record else name
+            yield sort, value

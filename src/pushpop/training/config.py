@@ -56,6 +56,53 @@ def read_bias(name: str, given: Any) -> Any:
     return numbers if len(numbers) > 1 else numbers[0]
 
 
+START_OPTIONS = (
+    "curriculum_start", "push_bias", "pop_bias", "learning_rate", "input_scale", "output_scale",
+    "seed",
+)  # fmt: skip
+"""Options in which the starts of a race may differ."""
+SEEDS_APART = 1_000_000
+"""How far the seeds of two starts of a race are apart, unless they are given."""
+
+
+def read_starts(name: str, given: Any) -> str:
+    """The starts of a race as text, from text or from a list of options for each."""
+    if isinstance(given, list | tuple):
+        given = "; ".join(
+            " ".join(f"{key}={_one_word(value)}" for key, value in each.items())
+            if isinstance(each, Mapping)
+            else str(each)
+            for each in given
+        )
+    text = read_value(name, str, "" if given in (None, "none") else given)
+    starts = parse_starts(name, text)
+    return "; ".join(" ".join(f"{key}={value}" for key, value in each.items()) for each in starts)
+
+
+def parse_starts(name: str, text: str) -> list[dict[str, str]]:
+    """The options of each start, as text."""
+    starts = []
+    for part in text.split(";") if text.strip() else []:
+        pairs = [word.partition("=") for word in part.split()]
+        for key, equals, value in pairs:
+            if not equals or not value or key not in START_OPTIONS:
+                hint = did_you_mean(key, START_OPTIONS) if equals else ""
+                raise InputError(
+                    f"{name}: {key + equals + value!r}, expected option=value, with one of "
+                    f"{', '.join(START_OPTIONS)}{hint}"
+                )
+        starts.append({key: value for key, _, value in pairs})
+    if len(starts) == 1:
+        raise InputError(f"{name} is {text!r}: one start, expected two or more for a race")
+    return starts
+
+
+def _one_word(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return "none" if value is None else str(value)
+
+
 def read_lengths(name: str, given: Any) -> str:
     """A range as text: from text, from the two ends of it, or from one length."""
     if isinstance(given, list | tuple) and len(given) == 2:
@@ -150,6 +197,15 @@ class TrainConfig:
         0, "longest source at first, raised by half when learnt; 0: full length at once", least=0
     )
     curriculum_below: float = option(1.5, "learnt: perplexity of the window below this", above=1)
+    starts: str = option(
+        "",
+        "trainings that race for full length, with other values of some options, as in "
+        "'curriculum_start=10 push_bias=1; curriculum_start=24'; none: no race",
+        read=read_starts,
+    )
+    race_steps: int = option(
+        3000, "batches that each start of a race has at most; then the farthest goes on", least=1
+    )
     decay: float = option(
         1.0, "learning rate's factor a batch once steady; 1: never decays", above=0
     )
@@ -162,6 +218,12 @@ class TrainConfig:
     )
     noise_rise: int = option(
         0, "steady batches in which the noise rises to its value; the decay waits for it", least=0
+    )
+    guard: float = option(
+        0.0,
+        "perplexity of the window at full length above which the last steady weights are taken "
+        "back, with half the learning rate; 0: never",
+        least=0,
     )
     steps: int = option(10_000, "stop after so many batches", least=1)
     converged_after: int = option(
@@ -211,9 +273,19 @@ class TrainConfig:
                     f"valid is {self.valid!r} with task {self.task!r}: expected a file"
                 )
             get_task(self.task)
+        elif self.starts:
+            raise InputError(
+                f"starts is {self.starts!r} with the file {self.task}: a race is for tasks, whose "
+                "lengths can be chosen; expected no starts"
+            )
+        if self.guard and self.guard <= self.decay_below:
+            raise InputError(
+                f"guard is {self.guard} with decay_below {self.decay_below}, expected more"
+            )
         model = self.model
         object.__setattr__(self, "push_bias", model.push_bias)
         object.__setattr__(self, "pop_bias", model.pop_bias)
+        self.start_configs()  # refused now rather than later
 
     def _filled_in(self) -> dict[str, Any]:
         """Every option: as given, else by the recipe, else by default."""
@@ -244,6 +316,17 @@ class TrainConfig:
     def testing_range(self) -> LengthRange:
         """`test_lengths` as numbers."""
         return parse_lengths(self.test_lengths)
+
+    def start_configs(self) -> list["TrainConfig"]:
+        """The options of each start of the race; their seeds are apart unless they are given."""
+        found = []
+        for number, options in enumerate(parse_starts("starts", self.starts)):
+            seed = {"seed": self.seed + number * SEEDS_APART}
+            try:
+                found.append(self.override({"starts": "", **seed, **options}))
+            except InputError as error:
+                raise InputError(f"starts: start {number + 1}: {error}") from None
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON or YAML."""
@@ -277,6 +360,13 @@ class TrainConfig:
 
 DEFAULTS: dict[str, Any] = {each.name: each.metadata["default"] for each in fields(TrainConfig)}
 """What an option is that neither the user nor the recipe gives."""
+
+
+def check_same_run(saved: Mapping[str, Any], config: TrainConfig) -> None:
+    """Refuse a checkpoint of a run with other options."""
+    differing = TrainConfig.from_saved(saved).differences(config).keys()
+    if not differing <= set(CHANGEABLE):
+        raise InputError("a checkpoint of a run with other options")
 
 
 def check_names(data: Mapping[str, Any]) -> None:

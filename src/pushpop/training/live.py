@@ -25,6 +25,7 @@ class LiveView(View):
         self.live: Live | None = None
         self.accuracies = "not tested yet"
         self.curve: list[float] = []
+        self.race: dict[int, str] = {}  # how far each start of a race has come
 
     def begin(self, config: TrainConfig, progress: Progress) -> None:
         """Draw the panel for the first time."""
@@ -45,7 +46,10 @@ class LiveView(View):
 
     def record(self, record: dict[str, Any], progress: Progress) -> None:
         """Extend the curve; renew the accuracies."""
-        if "perplexity" in record:
+        if "start" in record:
+            reached = f"lengths up to {record['longest']}, perplexity {record['perplexity']:.1f}"
+            self.race[record["start"]] = reached
+        elif "perplexity" in record:
             self.curve.append(record["perplexity"])
         if "test" in record or "valid" in record:
             self.accuracies = f"{accuracies(record)} (batch {record['step']})"
@@ -81,6 +85,8 @@ class LiveView(View):
             table.add_row(
                 "perplexity", f"{2.718281828459045 ** min(mean, 50):.3f}", sparkline(self.curve)
             )
+        for start, reached in sorted(self.race.items()):
+            table.add_row(f"start {start}", reached)
         if config.curriculum_start:
             table.add_row("lengths", f"up to {progress.longest}")
         table.add_row("accuracy", Text(self.accuracies))

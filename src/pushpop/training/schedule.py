@@ -39,6 +39,8 @@ class Progress:
     seconds: float = 0.0
     gained: tuple[int, float] | None = None  # longest source and perplexity of the last gain
     gained_step: int = 0  # when that was reported
+    guarded_step: int | None = None  # when the weights were set aside that a fall takes back
+    falls: int = 0  # how often that has happened
 
     @classmethod
     def start(cls, config: TrainConfig, epoch: int = 0) -> "Progress":
@@ -72,9 +74,37 @@ class Progress:
             return self.rate
         return self.rate * (self.step + 1) / config.warmup
 
+    def noise_rise(self, config: TrainConfig) -> int:
+        """Steady batches in which the noise rises to its value: twice as many after every fall."""
+        return config.noise_rise << self.falls
+
     def noise_share(self, config: TrainConfig) -> float:
         """How much of the noise the next batch has. It rises while the model keeps up with it."""
-        return self.steady / max(1, config.noise_rise)
+        return self.steady / max(1, self.noise_rise(config))
+
+    def recent(self, config: TrainConfig) -> float | None:
+        """The perplexity of the window, once it is full."""
+        if len(self.window) < config.window:
+            return None
+        return perplexity(sum(nll for nll, _ in self.window), sum(n for _, n in self.window))
+
+    def has_arrived(self, config: TrainConfig) -> bool:
+        """Whether sources of full length are learnt."""
+        recent = self.recent(config)
+        at_full_length = self.longest >= config.training_range[1]
+        return at_full_length and recent is not None and recent < config.curriculum_below
+
+    def is_steady(self, config: TrainConfig) -> bool:
+        """Whether the task is learnt so well that the rate may fade."""
+        recent = self.recent(config)
+        at_full_length = self.longest >= config.training_range[1]
+        return at_full_length and recent is not None and recent < config.decay_below
+
+    def has_fallen(self, config: TrainConfig) -> bool:
+        """Whether what was set aside is to be taken back."""
+        recent = self.recent(config)
+        guarded = config.guard > 0 and self.guarded_step is not None
+        return guarded and recent is not None and recent > config.guard
 
     def after_batch(self, config: TrainConfig, nll: float, symbols: int) -> None:
         """Count a batch; raise the curriculum or lower the learning rate where it is time.
@@ -85,21 +115,28 @@ class Progress:
         self.step += 1
         self.interval = self.interval[0] + nll, self.interval[1] + symbols
         self.window = [*self.window, (nll, symbols)][-config.window :]
-        if len(self.window) < config.window:
+        recent, full = self.recent(config), config.training_range[1]
+        if recent is None:
             return
-        recent = perplexity(sum(nll for nll, _ in self.window), sum(n for _, n in self.window))
-        full = config.training_range[1]
         if self.longest < full:
             if recent < config.curriculum_below:
                 self.longest = min(full, self.longest + max(1, self.longest // 2))
                 self.window = []
         elif recent < config.decay_below:
-            if self.steady >= config.noise_rise:
+            rise = self.noise_rise(config)
+            if self.steady >= rise:
                 self.rate *= config.decay
-            self.steady = min(self.steady + 1, max(1, config.noise_rise))
+            self.steady = min(self.steady + 1, max(1, rise))
+        elif self.has_fallen(config):
+            pass  # the trainer takes back what was set aside: no need to begin anew
         elif config.curriculum_start and recent > LOST * config.curriculum_below:
             self.longest = self.interval_longest = config.curriculum_start
             self.steady, self.window = 0, []
+
+    def after_fall(self, rate: float, steady: int) -> None:
+        """Go on from the weights that were set aside, at `rate` then, more gently."""
+        self.falls += 1
+        self.rate, self.steady, self.window = min(self.rate, rate) / 2, steady, []
 
     def report(self) -> float:
         """The average training perplexity since the last report; starts a new average."""

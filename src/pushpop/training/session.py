@@ -14,6 +14,7 @@ from pushpop.training.config import TrainConfig
 from pushpop.training.data import Data
 from pushpop.training.interrupt import Signals
 from pushpop.training.parallel import Group
+from pushpop.training.race import Race, make_trainer
 from pushpop.training.run import REPORT_FILE, RunDirectory, environment
 from pushpop.training.schedule import Progress
 from pushpop.training.trained import find_checkpoint, model_at_checkpoint
@@ -38,9 +39,11 @@ class Session:
         data: Data,
     ) -> None:
         self.config, self.run, self.view, self.signals = config, run, view, signals
-        self.group, self.data, self.trainer = group, data, Trainer(config, group, data)
-        start = self.progress.lengths(config)
-        for lengths in (config.training_range, config.testing_range, start):
+        self.group, self.data = group, data
+        self.trainer: Trainer | Race = make_trainer(config, group, data, None)
+        starts = [each for each in (config, *config.start_configs()) if each.curriculum_start]
+        first = [Progress.start(each).lengths(each) for each in starts]
+        for lengths in (config.training_range, config.testing_range, *first):
             data.check_lengths(lengths)  # refused now rather than later
         self.began = time.monotonic()
         self.saved_step = -1  # of the last checkpoint with everything of its step in it
@@ -55,7 +58,7 @@ class Session:
         found = load_latest(self.run.checkpoints, self.view.message, set_aside=True)
         if found is not None:
             try:
-                self.trainer.restore(found[1])
+                self.trainer = make_trainer(self.config, self.group, self.data, found[1])
             except InputError as error:
                 raise InputError(f"{self.run.checkpoints}: {error}") from None
             if self.progress.settled == self.progress.step:
@@ -99,16 +102,36 @@ class Session:
         self._count_time()
         self.view.step(self.progress, loss)
 
+    def finish_race(self) -> None:
+        """Have the winner of a race go on alone, once there is one."""
+        race = self.trainer
+        if not isinstance(race, Race):
+            return
+        batches = {each.start: each.progress.step for each in race.trainers}
+        won = race.winner()
+        if won is None:
+            return
+        how = "wins" if won.progress.has_arrived(won.config) else "has come farthest"
+        self.trainer = won
+        record = {"step": race.progress.step, "winner": won.start, "arrived": how == "wins"}
+        won.progress.log_size = self.run.log(record)
+        self.view.message(
+            f"start {won.start} {how} after {batches[won.start]} batches of its own, "
+            f"{race.progress.step} of all; it goes on alone"
+        )
+
     def finish_batch(self) -> None:
         """Report, test and save after a batch, as is due. A stop while testing leaves no trace."""
         config, progress = self.config, self.progress
         step, is_best = progress.step, False
         if progress.settled < step:
             record: dict[str, Any] = {}
-            if self.data.test_is_due(step):
+            if isinstance(self.trainer, Race):
+                record = self.trainer.record()
+            elif self.data.test_is_due(step):
                 record = self.evaluate(self.trainer.model, "evaluate", step)
                 is_best = self.record_test(record)
-            if step % config.report_every == 0:
+            if step % config.report_every == 0 and not isinstance(self.trainer, Race):
                 head = {"perplexity": progress.report(), "learning_rate": progress.rate}
                 record = {**head, "longest": progress.longest, **record}
             if record:
@@ -116,6 +139,7 @@ class Session:
                 progress.log_size = self.run.log(record)
                 self.view.record(record, progress)
             progress.settled = step
+            self.finish_race()
         is_due = is_best or step % config.checkpoint_every == 0
         if step and is_due and self.saved_step != step:
             self.save()
@@ -162,6 +186,11 @@ class Session:
         self.view.message(f"stopped by {reason} after {progress.step} batches; final test")
         kept_step, model = self.choose_model(reason)
         report = {
+            **(
+                {"start": self.trainer.start}
+                if isinstance(self.trainer, Trainer) and self.trainer.start is not None
+                else {}
+            ),
             "stopped_by": reason,
             "step": progress.step,
             "kept_step": kept_step,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from math import isfinite
+from typing import Any
 
 import torch
 from torch import nn
@@ -21,12 +22,14 @@ from pushpop.models import Transducer
 from pushpop.models.decoding import evaluating
 from pushpop.tasks import Batch, batch_rng
 from pushpop.training.checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
-from pushpop.training.config import CHANGEABLE, TrainConfig
+from pushpop.training.config import TrainConfig, check_same_run
 from pushpop.training.data import Data
 from pushpop.training.parallel import Group
 from pushpop.training.schedule import Progress, perplexity
 
 LOOK_AHEAD = 5  # batches
+GUARD_EVERY = 50
+"""Batches from one setting aside of steady weights to the next."""
 
 
 class Diverged(RuntimeError):
@@ -36,8 +39,12 @@ class Diverged(RuntimeError):
 class Trainer:
     """Model, optimiser, schedules and batches of a run, from its start or a checkpoint on."""
 
-    def __init__(self, config: TrainConfig, group: Group, data: Data) -> None:
+    def __init__(
+        self, config: TrainConfig, group: Group, data: Data, start: int | None = None
+    ) -> None:
         self.config, self.group, self.data = config, group, data
+        self.start = start  # of a race; `None`: there is none
+        self.guarded: Checkpoint | None = None  # what a fall takes back
         self.device = choose_device(config, group)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
@@ -85,9 +92,29 @@ class Trainer:
             nn.utils.clip_grad_value_(self.model.parameters(), config.clip)
         self.optimiser.step()
         progress.after_batch(config, value, symbols)
+        if config.guard:
+            self._guard()
         if progress.lengths(config) != lengths:
-            self.batches = self._batches()
+            self.renew_batches()
         return value / symbols
+
+    def _guard(self) -> None:
+        """Set steady weights aside now and then; take them back when all is lost.
+
+        RMSProp may throw a model off in one batch, and it seldom finds back at full length.
+        """
+        progress, config = self.progress, self.config
+        if progress.has_fallen(config):
+            assert self.guarded is not None
+            before = Progress.from_dict(self.guarded.data["progress"])
+            self._load(self.guarded.tensors)
+            progress.after_fall(before.rate, before.steady)
+        elif progress.is_steady(config):
+            last = progress.guarded_step
+            if last is None or progress.step - last >= GUARD_EVERY:
+                progress.guarded_step = progress.step
+                tensors = {key: tensor.detach().clone() for key, tensor in self._tensors().items()}
+                self.guarded = Checkpoint(tensors, {"progress": progress.to_dict()})
 
     @torch.no_grad()
     def current_perplexity(self) -> float:
@@ -105,24 +132,42 @@ class Trainer:
 
     def checkpoint(self) -> Checkpoint:
         """Everything that it takes to go on from here."""
-        tensors = {f"model.{name}": t for name, t in self.model.state_dict().items()}
-        tensors |= {f"optimiser.{k}": t for k, t in optimiser_tensors(self.optimiser).items()}
-        data = {"config": self.config.to_dict(), "progress": self.progress.to_dict()}
+        tensors = self._tensors()
+        data: dict[str, Any] = {
+            "config": self.config.to_dict(),
+            "progress": self.progress.to_dict(),
+        }
+        if self.start is not None:
+            data["start"] = self.start
+        if self.guarded is not None:
+            tensors |= {f"guarded.{key}": t for key, t in self.guarded.tensors.items()}
+            data["guarded"] = self.guarded.data
         return Checkpoint(tensors, data)
+
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        tensors = {f"model.{name}": t for name, t in self.model.state_dict().items()}
+        return tensors | {f"optimiser.{k}": t for k, t in optimiser_tensors(self.optimiser).items()}
+
+    def _load(self, tensors: dict[str, torch.Tensor]) -> None:
+        parts: dict[str, dict[str, torch.Tensor]] = {"model": {}, "optimiser": {}}
+        for key, tensor in tensors.items():
+            part, _, name = key.partition(".")
+            parts[part][name] = tensor.clone()
+        self.model.load_state_dict(parts["model"])
+        restore_optimiser(self.optimiser, parts["optimiser"], self.progress.rate)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint of a run with the same options."""
-        saved = TrainConfig.from_saved(checkpoint.data["config"])
-        if not saved.differences(self.config).keys() <= set(CHANGEABLE):
-            raise InputError("a checkpoint of a run with other options")
-        parts: dict[str, dict[str, torch.Tensor]] = {"model": {}, "optimiser": {}}
-        for key, tensor in checkpoint.tensors.items():
-            part, _, name = key.partition(".")
-            parts[part][name] = tensor
+        check_same_run(checkpoint.data["config"], self.config)
         self.progress = Progress.from_dict(checkpoint.data["progress"])
-        self.model.load_state_dict(parts["model"])
-        restore_optimiser(self.optimiser, parts["optimiser"], self.progress.rate)
-        self.batches = self._batches()
+        aside: dict[str, torch.Tensor] = {}
+        here: dict[str, torch.Tensor] = {}
+        for key, tensor in checkpoint.tensors.items():
+            (aside if key.startswith("guarded.") else here)[key.removeprefix("guarded.")] = tensor
+        self._load(here)
+        if aside:
+            self.guarded = Checkpoint(aside, checkpoint.data["guarded"])
+        self.renew_batches()
 
     def _noise(self) -> NoiseLevels | None:
         """The noise on gates, once it is time. A cell without gates has none to put it on."""
@@ -141,6 +186,10 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(drawn.integers(2**63)))
             yield
+
+    def renew_batches(self) -> None:
+        """Draw the batches from here on: the lengths, or the place in the stream, have changed."""
+        self.batches = self._batches()
 
     def _batches(self) -> Iterator[Batch]:
         """The batches from the next one on, with the lengths that it is time for."""

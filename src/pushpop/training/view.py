@@ -124,6 +124,9 @@ def describe_length(config: TrainConfig, progress: Progress) -> str:
 def describe_record(record: dict[str, Any]) -> str:
     """A record of the log in words."""
     parts = [f"batch {record['step']}"]
+    if "start" in record:
+        parts.append(f"start {record['start']}, its batch {record['start_step']}")
+        parts.append(f"lengths up to {record['longest']}")
     if "perplexity" in record:
         parts.append(f"perplexity {record['perplexity']:.3f}")
     if "test" in record or "valid" in record:

@@ -1,0 +1,147 @@
+"""A race of starts: a few trainings go in turns until one has learnt full length; it goes on alone.
+
+Which start a task needs (which curriculum, which biases, which seed) nobody knows beforehand, and
+it shows early. Starts go round-robin, `ROUND` batches each. The first that is at full length with
+the perplexity of its window below `curriculum_below` wins. If all have had `race_steps` batches and
+none has won, the one that has come farthest goes on: the longest sources, then the lowest
+perplexity.
+
+A race has the interface of a `Trainer`, and its checkpoints hold all starts, so a run can be
+stopped at any batch of it and goes on to the bit. Batches of all starts count as batches of the
+run: the winner goes on from their sum.
+"""
+
+from math import inf
+from typing import Any
+
+import torch
+
+from pushpop.errors import InputError
+from pushpop.models import Transducer
+from pushpop.training.checkpoint import Checkpoint
+from pushpop.training.config import TrainConfig, check_same_run
+from pushpop.training.data import Data
+from pushpop.training.parallel import Group
+from pushpop.training.schedule import Progress
+from pushpop.training.trainer import Trainer
+
+ROUND = 50
+"""Batches that a start has before the next one has its turn."""
+
+
+class Race:
+    """Trainings from several starts, in turns."""
+
+    def __init__(self, config: TrainConfig, group: Group, data: Data) -> None:
+        if group.size > 1:
+            raise InputError(
+                f"starts is {config.starts!r} with {group.size} processes: a race runs in one "
+                "process; expected no starts under torchrun"
+            )
+        self.config, self.group, self.data = config, group, data
+        self.trainers = [
+            Trainer(each, group, data, start=number)
+            for number, each in enumerate(config.start_configs(), 1)
+        ]
+        self.progress = Progress.start(config, data.epoch)
+        self.turn = 0  # whose batch is next
+        self.device = self.trainers[0].device
+
+    def step(self) -> float:
+        """A batch of the start whose turn it is; the mean loss of its symbols."""
+        trainer = self.trainers[self.turn]
+        loss = trainer.step()
+        self.progress.step += 1
+        self.progress.longest = max(each.progress.longest for each in self.trainers)
+        self.progress.gained_step = self.progress.step  # a race does not converge
+        if trainer.progress.step % ROUND == 0:
+            self.turn = (self.turn + 1) % len(self.trainers)
+        self.last = trainer
+        return loss
+
+    def record(self) -> dict[str, Any]:
+        """A line of the log for the start that was last at work, if it is time for one."""
+        trainer = self.last
+        progress, every = trainer.progress, self.config.report_every
+        if progress.step % every:
+            return {}
+        return {
+            "start": trainer.start,
+            "start_step": progress.step,
+            "perplexity": progress.report(),
+            "learning_rate": progress.rate,
+            "longest": progress.longest,
+        }
+
+    def winner(self) -> Trainer | None:
+        """The start that goes on alone, with the batches of all as its own, once there is one."""
+        won = next((each for each in self.trainers if each.progress.has_arrived(each.config)), None)
+        if won is None:
+            if any(each.progress.step < self.config.race_steps for each in self.trainers):
+                return None
+            won = max(self.trainers, key=self._distance)
+        before, run = won.progress, self.progress
+        before.gained_step += run.step - before.step
+        before.step, before.settled, before.log_size = run.step, run.settled, run.log_size
+        before.seconds = run.seconds
+        won.renew_batches()
+        return won
+
+    def _distance(self, trainer: Trainer) -> tuple[int, float]:
+        return trainer.progress.longest, -(trainer.progress.recent(trainer.config) or inf)
+
+    @property
+    def leader(self) -> Trainer:
+        """The start that has come farthest so far."""
+        return max(self.trainers, key=self._distance)
+
+    @property
+    def model(self) -> Transducer:
+        """The leader's."""
+        return self.leader.model
+
+    def current_perplexity(self) -> float:
+        """The leader's."""
+        return self.leader.current_perplexity()
+
+    def checkpoint(self) -> Checkpoint:
+        """Everything of all starts, and beside it the leader's model, for whoever looks at it."""
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        starts: list[dict[str, Any]] = []
+        for trainer in self.trainers:
+            part = trainer.checkpoint()
+            tensors |= {f"start{trainer.start}.{key}": x.clone() for key, x in part.tensors.items()}
+            starts.append(part.data)
+        data = {"config": self.config.to_dict(), "progress": self.progress.to_dict()}
+        return Checkpoint(tensors, {**data, "turn": self.turn, "starts": starts})
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from a checkpoint of a race with the same options."""
+        check_same_run(checkpoint.data["config"], self.config)
+        self.progress = Progress.from_dict(checkpoint.data["progress"])
+        self.turn = checkpoint.data["turn"]
+        for trainer, data in zip(self.trainers, checkpoint.data["starts"], strict=True):
+            prefix = f"start{trainer.start}."
+            tensors: dict[str, torch.Tensor] = {
+                key.removeprefix(prefix): tensor
+                for key, tensor in checkpoint.tensors.items()
+                if key.startswith(prefix)
+            }
+            trainer.restore(Checkpoint(tensors, data))
+
+
+def make_trainer(
+    config: TrainConfig, group: Group, data: Data, checkpoint: Checkpoint | None
+) -> Trainer | Race:
+    """What a run trains: from the start, or as it was at a checkpoint of it."""
+    found: Trainer | Race
+    start = None if checkpoint is None else checkpoint.data.get("start")
+    if config.starts and start is None:
+        found = Race(config, group, data)
+    elif start is not None:
+        found = Trainer(config.start_configs()[start - 1], group, data, start=start)
+    else:
+        found = Trainer(config, group, data)
+    if checkpoint is not None:
+        found.restore(checkpoint)
+    return found
