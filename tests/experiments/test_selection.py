@@ -76,7 +76,9 @@ def test_recipes_are_chosen_apart_and_the_papers_comes_first(tmp_path: Path) -> 
     ]
 
 
-def test_solved_is_the_first_test_at_99_per_cent(tmp_path: Path) -> None:
-    run = read_run(fabricate(tmp_path / "a", [(2, 0, 0.98), (2, 0, 0.99), (2, 0, 0.5)]))
-    assert run.solved_at == 2000
+def test_solved_is_the_first_test_at_99_per_cent_of_training_and_test_lengths(
+    tmp_path: Path,
+) -> None:
+    tests = [(2, 1, 0.98), (2, 0.98, 1), (2, 0.99, 0.99), (2, 0, 0.5)]
+    assert read_run(fabricate(tmp_path / "a", tests)).solved_at == 3000
     assert read_run(fabricate(tmp_path / "b", [(2, 1, 0.98)])).solved_at is None

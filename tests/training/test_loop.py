@@ -218,11 +218,16 @@ def test_a_tiny_run_learns(memory: str, optimiser: str, tmp_path: Path) -> None:
     assert min(perplexities[-5:]) < 1.5 < perplexities[0]
 
 
-def solve(monkeypatch: pytest.MonkeyPatch, coarse: list[float]) -> None:
-    """Have tests find these accuracies, one after the other, and then 0.25."""
+def solve(
+    monkeypatch: pytest.MonkeyPatch, coarse: list[float], train_coarse: list[float] | None = None
+) -> None:
+    """Have tests find these accuracies on test lengths (1, or those given, on training lengths),
+    one after the other, and then 0.25."""
+    coming = {"evaluate-test": coarse, "evaluate-train": train_coarse or [1.0] * len(coarse)}
 
     def answer(*_: Any, stream: str, **__: Any) -> dict[str, Any]:
-        value = 0.25 if not stream.startswith("evaluate-test") or not coarse else coarse.pop(0)
+        values = next((coming[name] for name in coming if stream.startswith(name)), [])
+        value = values.pop(0) if values else 0.25
         return {"coarse": value, "fine": value}
 
     monkeypatch.setattr(data_module, "evaluate", answer)
@@ -235,6 +240,14 @@ def test_solved_means_twice_in_a_row_and_is_tested_afresh(
     report = train(tiny(until_solved=True, steps=100), tmp_path)
     assert (report["stopped_by"], report["step"]) == ("solved", 24)
     assert report["test"]["coarse"] == 0.25
+
+
+def test_solved_means_the_training_lengths_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solve(monkeypatch, [1.0] * 4, [1.0, 0.998, 1.0, 0.999])
+    report = train(tiny(until_solved=True, steps=100), tmp_path)
+    assert (report["stopped_by"], report["step"]) == ("solved", 24)
 
 
 def test_a_solved_run_goes_on_unless_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

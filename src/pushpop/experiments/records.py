@@ -16,7 +16,7 @@ from pushpop.training.run import METRICS_FILE, TRAINING_FILE
 
 LENGTHS_FILE = "lengths.json"
 SOLVED_ACCURACY = 0.99
-"""Test coarse accuracy at which a report calls a task solved."""
+"""Coarse accuracy on training and on test lengths at which a report calls a task solved."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,12 @@ class RunRecord:
 
     @property
     def solved_at(self) -> int | None:
-        """The first test that found test coarse accuracy at `SOLVED_ACCURACY` or above."""
+        """The first test that found coarse accuracy at `SOLVED_ACCURACY` or above, on the training
+        lengths and on the test lengths."""
         steps = (
-            record["step"] for record in self.tests if record["test"]["coarse"] >= SOLVED_ACCURACY
+            record["step"]
+            for record in self.tests
+            if min(record[part]["coarse"] for part in ("train", "test")) >= SOLVED_ACCURACY
         )
         return next(steps, None)
 

@@ -236,7 +236,9 @@ class TrainConfig:
         0, "stop after so many epochs without a gain in validation; 0: never", least=0
     )
     minutes: float = option(0.0, "stop after so many minutes; 0: no limit", least=0)
-    until_solved: bool = option(False, "stop once test coarse is 0.999 or more twice in a row")
+    until_solved: bool = option(
+        False, "stop once train and test coarse are 0.999 or more twice in a row"
+    )
     keep: Keep = option(
         "best", "the model at the end: best by training perplexity (files: validation), or last"
     )

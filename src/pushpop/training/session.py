@@ -22,7 +22,8 @@ from pushpop.training.trainer import Diverged, Trainer
 from pushpop.training.view import View
 
 STOP_ACCURACY = 0.999
-"""Test coarse accuracy that counts as solved, if it is reached `STOP_TESTS` times."""
+"""Coarse accuracy on training and test lengths that counts as solved, if reached `STOP_TESTS` times
+in a row."""
 STOP_TESTS = 2
 
 
@@ -153,7 +154,7 @@ class Session:
             if progress.rate != rate:
                 self.group.exchange(0, {"rate": progress.rate})  # the others have seen no test
             return is_best
-        solved = record["test"]["coarse"] >= STOP_ACCURACY
+        solved = min(record[part]["coarse"] for part in ("train", "test")) >= STOP_ACCURACY
         progress.solved = progress.solved + 1 if solved else 0
         return False
 
