@@ -31,6 +31,7 @@ def test_the_papers_table_has_35_rows() -> None:
         ("mini", 210),
         ("miniseeds", 30),
         ("natural", 10),
+        ("race", 50),
         ("smoke", 35),
         ("protocol", 10),
     ],

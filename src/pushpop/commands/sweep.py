@@ -18,7 +18,7 @@ def sweep(
 
     Args:
         preset: mini, natural, paper, table, ours, smoke, protocol, pushbias, popbias, seeds,
-            lstmseeds, miniseeds, or a file
+            lstmseeds, miniseeds, race, or a file
         out: the folder of the run directories; by default runs/PRESET
         workers: runs at a time, a process and a thread each; 0: as many as there are cores
         steps: batches of every run instead of what the preset says; finished runs are extended

@@ -117,7 +117,7 @@ def run_name(config: TrainConfig, axes: list[str]) -> str:
     parts = [Path(config.task).stem, model_name(config)]
     options = config.to_dict()
     for axis in axes:
-        if axis in ("task", "model", "memory", "layers", *CHANGEABLE):
+        if axis in ("task", "model", "memory", "layers", "starts", *CHANGEABLE):
             continue
         value = options[axis]
         if isinstance(value, float):
