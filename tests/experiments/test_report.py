@@ -302,12 +302,17 @@ def test_another_run_is_not_overwritten_by_a_copy(
     assert "holds another run than" in message
 
 
-def test_the_readme_and_the_results_are_in_step() -> None:
-    files = make_report(ROOT / "results").files
+@pytest.mark.parametrize("folder", ["results", "results/mini"])
+def test_tables_are_those_of_the_runs_beside_them(folder: str) -> None:
+    files = make_report(ROOT / folder).files
     tables = {name: text for name, text in files.items() if not name.endswith((".svg", ".html"))}
     assert {"table.json", "table.csv", "table.md", "table.tex", "runs.csv"} <= tables.keys()
     for name, text in tables.items():
-        assert (ROOT / "results" / name).read_text("utf-8") == text, name
+        assert (ROOT / folder / name).read_text("utf-8") == text, name
+
+
+def test_the_readme_has_the_table_of_the_results() -> None:
+    files = make_report(ROOT / "results").files
     readme = (ROOT / "README.md").read_text("utf-8")
     shown = readme.partition(f"{BEGIN}\n")[2].partition(END)[0]
     assert shown == files["table.md"]

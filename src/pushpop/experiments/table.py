@@ -118,9 +118,9 @@ def caption(rows: list[Row]) -> str:
     found = {(row.train_lengths or "", row.test_lengths or "") for row in rows if row.run}
     lengths = " or ".join(f"{a} symbols in training and {b} in testing" for a, b in sorted(found))
     return (
-        f"Accuracies are coarse / fine. Sources have {lengths}. Solved at: the first test "
-        f"with a test coarse accuracy of {SOLVED_ACCURACY} or more, in batches. Size: width of the "
-        "controller / of the memory."
+        f"Accuracies are coarse / fine. Sources have {lengths}. Solved at: the first test with a "
+        f"coarse accuracy of {SOLVED_ACCURACY} or more on both lengths, in batches. Size: width of "
+        "the controller / of the memory."
     )
 
 
