@@ -93,8 +93,8 @@ def test_the_markdown_table_reads_so(files: dict[str, str]) -> None:
     ]
     assert lines[-1] == (
         "Accuracies are coarse / fine. Sources have 8-64 symbols in training and 65-128 in "
-        "testing. Solved at: the first test with a coarse accuracy of 0.99 or more on both lengths, in "
-        "batches. Size: width of the controller / of the memory."
+        "testing. Solved at: the first test with a coarse accuracy of 0.99 or more on both "
+        "lengths, in batches. Size: width of the controller / of the memory."
     )
 
 
