@@ -1,6 +1,6 @@
 """The memories: no parameters, no knowledge of what controls them."""
 
-from pushpop.memory.base import BACKENDS, Bias, Memory, State, TensorState
+from pushpop.memory.base import BACKENDS, Bias, CellMemory, Memory, State, TensorState
 from pushpop.memory.modules import NeuralDeque, NeuralMemory, NeuralQueue, NeuralStack
 from pushpop.memory.registry import MEMORIES, make_memory, register_memory
 from pushpop.memory.state import MemoryState
@@ -11,6 +11,7 @@ __all__ = [
     "BACKENDS",
     "MEMORIES",
     "Bias",
+    "CellMemory",
     "Memory",
     "MemoryState",
     "NeuralDeque",

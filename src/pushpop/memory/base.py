@@ -269,3 +269,45 @@ class TensorState:
     def __repr__(self) -> str:
         batch, n_cells, width = self.cells.shape
         return f"{type(self).__name__}(batch={batch}, cells={n_cells}, width={width})"
+
+
+class CellMemory(Memory[TensorState]):
+    """A memory whose state is one tensor of cells, and whose step is plain torch on it.
+
+    A subclass defines `update`, and `empty_cells` and `state_type` where they are others.
+    """
+
+    empty_cells: ClassVar[int] = 0
+    """How many cells there are before the first step."""
+    state_type: ClassVar[type[TensorState]] = TensorState
+
+    def update(self, values: Tensor, gates: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
+        """One step: values [B, V, D], gates [B, G], cells [B, N, D] -> reads [B, R, D], cells."""
+        raise NotImplementedError
+
+    def empty(
+        self, batch: int, *, device: Any = None, dtype: torch.dtype | None = None
+    ) -> TensorState:
+        """Cells of zeros."""
+        shape = (batch, self.empty_cells, self.width)
+        return self.state_type(torch.zeros(shape, device=device, dtype=dtype))
+
+    def run_step(
+        self, values: Tensor, gates: Tensor, state: TensorState | None
+    ) -> tuple[Tensor, TensorState]:
+        """One step by the equations."""
+        if state is None:
+            state = self.empty(len(values), device=values.device, dtype=values.dtype)
+        reads, cells = self.update(values, gates, state.cells)
+        return reads, self.state_type(cells)
+
+    def export_state(self) -> tuple[str, ...]:
+        """The cells [B, N, D]."""
+        return ("cells",)
+
+    def export_step(
+        self, values: Tensor, gates: Tensor, state: list[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The same step."""
+        reads, cells = self.update(values, gates, *state)
+        return reads, [cells]

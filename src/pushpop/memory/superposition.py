@@ -11,15 +11,13 @@ pushed so far, and values blur as the actions do: after many steps that are not 
 top is a mean of many values. The paper's stack cuts values off instead of averaging them.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from pushpop.memory.base import Memory, TensorState
+from pushpop.memory.base import CellMemory, TensorState
 
 
-class SuperpositionStack(Memory[TensorState]):
+class SuperpositionStack(CellMemory):
     """A stack whose actions are mixed: values [T, B, 1, D], gates [T, B, 3] (push, pop, noop).
 
     Args:
@@ -39,37 +37,15 @@ class SuperpositionStack(Memory[TensorState]):
         """All of it the action that changes nothing."""
         return [0.0, 0.0, 1.0]
 
-    def empty(
-        self, batch: int, *, device: Any = None, dtype: torch.dtype | None = None
-    ) -> TensorState:
-        """A stack without cells."""
-        return TensorState(torch.zeros(batch, 0, self.width, device=device, dtype=dtype))
-
-    def run_step(
-        self, values: Tensor, gates: Tensor, state: TensorState | None
-    ) -> tuple[Tensor, TensorState]:
-        """One step by the equations; the stack grows by a cell."""
-        if state is None:
-            state = self.empty(len(values), device=values.device, dtype=values.dtype)
-        reads, (cells,) = self.export_step(values, gates, [state.cells])
-        return reads, TensorState(cells)
-
-    def export_state(self) -> tuple[str, ...]:
-        """The cells [B, N, D], the top first."""
-        return ("cells",)
-
-    def export_step(
-        self, values: Tensor, gates: Tensor, state: list[Tensor]
-    ) -> tuple[Tensor, list[Tensor]]:
-        """The equations on the cells [B, N, D]: N + 1 of them afterwards."""
-        (cells,) = state
+    def update(self, values: Tensor, gates: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
+        """The equations, the top first: N + 1 cells afterwards."""
         empty = torch.zeros_like(values)
         pushed = torch.cat([values, cells], dim=1)
         kept = torch.cat([cells, empty], dim=1)
         popped = torch.cat([cells, empty, empty], dim=1)[:, 1:]
         push, pop, noop = gates[..., None, None].unbind(1)
         cells = push * pushed + pop * popped + noop * kept
-        return cells[:, :1], [cells]
+        return cells[:, :1], cells
 
     def contents(self, state: TensorState) -> tuple[Tensor, list[int]]:
         """The cells, position 0 the top and -1, -2, ... below it."""

@@ -12,12 +12,10 @@ never told how long the input is (the Tape-RNN has moves that jump by the length
 Every step overwrites what is under the head, and moves that are not all or nothing blur the tape.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from pushpop.memory.base import Memory, TensorState
+from pushpop.memory.base import CellMemory, TensorState
 
 
 class TapeState(TensorState):
@@ -30,7 +28,7 @@ class TapeState(TensorState):
         return nn.functional.pad(cells, (0, 0, missing, missing))
 
 
-class Tape(Memory[TapeState]):
+class Tape(CellMemory):
     """A tape without ends: values [T, B, 1, D], gates [T, B, 3] (stay, left, right).
 
     Args:
@@ -41,35 +39,15 @@ class Tape(Memory[TapeState]):
     kind = "tape"
     gate_names = ("stay", "left", "right")
     picture = "positions"
+    empty_cells = 1  # the one under the head
+    state_type = TapeState
 
     def squash(self, logits: Tensor) -> Tensor:
         """A softmax over the three moves."""
         return torch.softmax(logits, dim=-1)
 
-    def empty(
-        self, batch: int, *, device: Any = None, dtype: torch.dtype | None = None
-    ) -> TapeState:
-        """One empty cell, under the head."""
-        return TapeState(torch.zeros(batch, 1, self.width, device=device, dtype=dtype))
-
-    def run_step(
-        self, values: Tensor, gates: Tensor, state: TapeState | None
-    ) -> tuple[Tensor, TapeState]:
-        """One step by the equations; the tape grows by a cell at each end."""
-        if state is None:
-            state = self.empty(len(values), device=values.device, dtype=values.dtype)
-        reads, (cells,) = self.export_step(values, gates, [state.cells])
-        return reads, TapeState(cells)
-
-    def export_state(self) -> tuple[str, ...]:
-        """The cells [B, N, D]; N is odd, and the head is over the middle one."""
-        return ("cells",)
-
-    def export_step(
-        self, values: Tensor, gates: Tensor, state: list[Tensor]
-    ) -> tuple[Tensor, list[Tensor]]:
-        """The equations on the cells [B, N, D]: N + 2 of them afterwards."""
-        (cells,) = state
+    def update(self, values: Tensor, gates: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
+        """The equations, the head over the middle cell: N + 2 cells afterwards."""
         head = cells.shape[1] // 2
         written = torch.cat([cells[:, :head], values, cells[:, head + 1 :]], dim=1)
         empty = torch.zeros_like(values)
@@ -79,9 +57,9 @@ class Tape(Memory[TapeState]):
             + left * torch.cat([written, empty, empty], dim=1)
             + right * torch.cat([empty, empty, written], dim=1)
         )
-        return cells[:, head + 1 : head + 2], [cells]
+        return cells[:, head + 1 : head + 2], cells
 
-    def contents(self, state: TapeState) -> tuple[Tensor, list[int]]:
+    def contents(self, state: TensorState) -> tuple[Tensor, list[int]]:
         """The cells, position 0 under the head."""
         n_cells = state.cells.shape[1]
         return state.cells, [place - n_cells // 2 for place in range(n_cells)]
