@@ -13,7 +13,8 @@ import time
 import torch
 from torch import Tensor, nn
 
-from pushpop import MemoryAttention, MemoryState
+from pushpop import MemoryAttention
+from pushpop.layers import HeadsState
 
 N_SYMBOLS = 16
 EOS = SOS = N_SYMBOLS  # one is only predicted, the other only read
@@ -37,7 +38,7 @@ class Block(nn.Module):
         )
         self.norm = nn.LayerNorm(width)
 
-    def forward(self, x: Tensor, state: MemoryState | None) -> tuple[Tensor, MemoryState]:
+    def forward(self, x: Tensor, state: HeadsState | None) -> tuple[Tensor, HeadsState]:
         run = self.memory if x.dim() == 3 else self.memory.step  # [T, B, E], or one step [B, E]
         read, state = run(self.norm(x), state)
         x = x + read
@@ -54,8 +55,8 @@ class Transformer(nn.Module):
         self.predict = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, N_SYMBOLS + 1))
 
     def forward(
-        self, symbols: Tensor, states: list[MemoryState] | None = None
-    ) -> tuple[Tensor, list[MemoryState]]:
+        self, symbols: Tensor, states: list[HeadsState] | None = None
+    ) -> tuple[Tensor, list[HeadsState]]:
         x, after = self.embed(symbols), []
         for block, state in zip(self.blocks, states or [None] * len(self.blocks), strict=True):
             x, state = block(x, state)

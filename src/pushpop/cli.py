@@ -79,11 +79,15 @@ def read_arguments(function: Callable[..., None], given: dict[str, Any]) -> dict
     }
 
 
+NEGATIVE = r"-[\d.]+(e[+-]?\d+)?(,-?[\d.]+(e[+-]?\d+)?)*"
+"""A negative number, or a list that begins with one."""
+
+
 def join_negatives(args: list[str]) -> list[str]:
-    """`--pop-bias -2,-2` as `--pop-bias=-2,-2`: argparse takes the list for an option."""
+    """`--pop-bias -2,-2` as `--pop-bias=-2,-2`, and so -1e-3: argparse takes them for options."""
     joined: list[str] = []
     for arg in args:
-        if re.fullmatch(r"-[\d.]+(,-?[\d.]+)+", arg) and joined and joined[-1].startswith("--"):
+        if re.fullmatch(NEGATIVE, arg, re.IGNORECASE) and joined and joined[-1].startswith("--"):
             joined[-1] += f"={arg}"
         else:
             joined.append(arg)

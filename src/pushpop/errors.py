@@ -43,13 +43,24 @@ def writing(path: str | Path, note: str = "") -> Iterator[None]:
 def log_to(stream: TextIO, prefix: str = "") -> Iterator[None]:
     """Print what the library logs, a line each."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(logging.Formatter(f"{prefix}%(message)s"))
+    handler.setFormatter(_Prefixed(prefix))
     logger = logging.getLogger("pushpop")
     logger.addHandler(handler)
     try:
         yield
     finally:
         logger.removeHandler(handler)
+
+
+class _Prefixed(logging.Formatter):
+    """A message after a prefix, which it may have already."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self.prefix = prefix
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self.prefix + record.getMessage().removeprefix(self.prefix)
 
 
 def _reason(error: Exception) -> object:

@@ -9,11 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from pushpop import MemoryAttention, MemoryState
+from pushpop.layers import HeadsState
 from pushpop.memory import reference
 
 T, B, E, HEADS = 9, 3, 6, 2
 MEMORIES = pytest.mark.parametrize("memory", ["stack", "queue", "deque"])
 BACKENDS = pytest.mark.parametrize("backend", ["fused", "parallel", "reference"])
+
+
+def heads(rows: int) -> HeadsState:
+    """A state of so many rows of two heads, three wide."""
+    return HeadsState(MemoryState(torch.rand(2 * rows, 1, 3), torch.rand(2 * rows, 1)), 2)
 
 
 def layer_for(memory: str, **options: Any) -> MemoryAttention:
@@ -80,7 +86,7 @@ def test_it_equals_a_loop_over_heads(memory: str, backend: str) -> None:
     torch.testing.assert_close(output, wanted)
     torch.testing.assert_close(gradients(layer, output, x), gradients(layer, wanted, x))
     for head, (V, s) in enumerate(cells):
-        assert state[range(head, B * HEADS, HEADS)].equal(MemoryState(V, s), atol=1e-12)
+        assert state.memory[range(head, B * HEADS, HEADS)].equal(MemoryState(V, s), atol=1e-12)
 
 
 @MEMORIES
@@ -118,7 +124,7 @@ def test_padding_anywhere_changes_no_other_step(memory: str, backend: str) -> No
         row, after = layer(x[~mask[b], b])
         wanted = wanted.index_put((torch.where(~mask[b])[0], torch.tensor(b)), row)
         rows.append(row)
-        assert layer.rows(state, torch.tensor([b])).equal(after, atol=1e-12)
+        assert state.rows(torch.tensor([b])).memory.equal(after.memory, atol=1e-12)
     torch.testing.assert_close(output, wanted)
     assert output[mask.T].eq(0).all()
     found = gradients(layer, output, spoilt)
@@ -136,7 +142,7 @@ def test_pieces_equal_the_whole(memory: str, backend: str) -> None:
         output, state = layer(piece, state)
         outputs.append(output)
     torch.testing.assert_close(torch.cat(outputs), whole)
-    assert state.equal(final, atol=1e-12)
+    assert state.memory.equal(final.memory, atol=1e-12)
     torch.testing.assert_close(gradients(layer, torch.cat(outputs), x), gradients(layer, whole, x))
 
 
@@ -152,7 +158,7 @@ def test_steps_equal_the_whole(memory: str, backend: str, train: bool) -> None:
             output, state = layer.step(x_t, state)
             outputs.append(output)
     torch.testing.assert_close(torch.stack(outputs), whole)
-    assert state.equal(final, atol=1e-12)
+    assert state.memory.equal(final.memory, atol=1e-12)
     if train:
         torch.testing.assert_close(
             gradients(layer, torch.stack(outputs), x), gradients(layer, whole, x)
@@ -164,7 +170,7 @@ def test_rows_of_a_state_can_be_chosen_for_a_beam(memory: str) -> None:
     layer, x = layer_for(memory), sequence()
     rows = torch.tensor([2, 2, 0, 1])
     _, state = layer(x[:5])
-    continued, _ = layer(x[5:, rows], layer.rows(state, rows))
+    continued, _ = layer(x[5:, rows], state.rows(rows))
     torch.testing.assert_close(continued, layer(x)[0][5:, rows])
 
 
@@ -177,7 +183,7 @@ def test_batch_first_turns_input_and_output(memory: str) -> None:
     output, state = turned(x.transpose(0, 1), key_padding_mask=mask)
     wanted, wanted_state = layer(x, key_padding_mask=mask)
     torch.testing.assert_close(output.transpose(0, 1), wanted)
-    assert state.equal(wanted_state, atol=1e-12)
+    assert state.memory.equal(wanted_state.memory, atol=1e-12)
 
 
 @MEMORIES
@@ -197,7 +203,7 @@ def test_it_compiles_as_one_graph(memory: str) -> None:
     layer, x = layer_for(memory), sequence()
     mask = torch.rand(B, T) < 0.3
 
-    def call(x: Tensor) -> tuple[Tensor, MemoryState]:
+    def call(x: Tensor) -> tuple[Tensor, HeadsState]:
         first, state = layer(x[:4], key_padding_mask=mask[:, :4])
         second, state = layer(x[4:], state, mask[:, 4:])
         return torch.cat([first, second]), state
@@ -205,7 +211,7 @@ def test_it_compiles_as_one_graph(memory: str) -> None:
     output, state = torch.compile(call, fullgraph=True, backend="aot_eager")(x)
     wanted, wanted_state = call(x)
     torch.testing.assert_close(output, wanted)
-    assert state.equal(wanted_state, atol=1e-12)
+    assert state.memory.equal(wanted_state.memory, atol=1e-12)
     torch.testing.assert_close(gradients(layer, output, x), gradients(layer, wanted, x))
 
 
@@ -246,7 +252,7 @@ def test_under_autocast_the_memory_keeps_the_precision_of_the_parameters() -> No
     with torch.autocast("cpu", dtype=torch.bfloat16):
         output, state = layer(nn.functional.linear(x, torch.eye(E)))
     assert output.dtype == torch.bfloat16
-    assert state.dtype == torch.float32
+    assert state.memory.dtype == torch.float32
     torch.testing.assert_close(output.float(), wanted, rtol=0.05, atol=0.05)
 
 
@@ -274,8 +280,9 @@ def test_the_smallest_sizes_work(memory: str, steps: int, batch: int) -> None:
         ({"x": None}, "the input must be a tensor; got NoneType"),
         ({"x": torch.rand(T, B, E).double()}, "parameters, torch.float32; got torch.float64"),
         ({"x": torch.rand(T, B, E, device="meta")}, "device of the parameters, cpu; got meta"),
-        ({"state": MemoryState(torch.rand(3, 1, 3), torch.rand(3, 1))}, "6 rows.* 2 heads; got 3"),
-        ({"state": torch.rand(3)}, "state must be a MemoryState or None; got Tensor"),
+        ({"state": heads(5)}, "state has 5 rows, the input has a batch of"),
+        ({"state": heads(3)._replace(heads=3)}, "state has 3 heads, this layer has 2"),
+        ({"state": torch.rand(3)}, "state must be a HeadsState or None; got Tensor"),
         ({"key_padding_mask": torch.zeros(B, T)}, "bool tensor, True at padding; got torch.float"),
         ({"key_padding_mask": [True]}, "a bool tensor, True at padding; got list"),
         ({"key_padding_mask": torch.ones(T, B) > 0}, r"\[B, T\] = \[3, 9\]; got \[9, 3\]"),

@@ -6,6 +6,7 @@ layers, memories and backends.
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,11 +14,11 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from pushpop import DeepLSTM, MemoryAttention, MemoryRNN, NeuralStack
-from pushpop.layers.cells import CELLS
+from pushpop.layers.cells import CELLS, Cell
 from pushpop.memory import MEMORIES
 
 IN, T, B = 4, 3, 2
-Layer = MemoryRNN | MemoryAttention | DeepLSTM
+Layer = Any
 
 
 def cases() -> Iterator[tuple[str, Callable[[], Layer], str]]:
@@ -30,6 +31,34 @@ def cases() -> Iterator[tuple[str, Callable[[], Layer], str]]:
             yield f"rnn-{cell}-{backend}", lambda c=cell, b=backend: rnn("stack", b, c), backend
     for backend in ("auto", "fused", "reference"):
         yield f"lstm-{backend}", lambda b=backend: DeepLSTM(IN, 3, 2, backend=b), backend
+        yield (
+            f"lstm-ragged-{backend}",
+            lambda b=backend: Uneven(DeepLSTM(IN, 3, backend=b)),
+            backend,
+        )
+        yield f"rnn-ragged-{backend}", lambda b=backend: Uneven(deep(b)), backend
+
+
+class Uneven(nn.Module):
+    """A layer over rows of two lengths, from a state that is not the first."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> tuple[Tensor, object]:
+        _, state = self.layer(x[:1])
+        output, after = self.layer(x, state, lengths=[T, 1])
+        return output, after
+
+
+def lstm(backend: str) -> DeepLSTM:
+    return DeepLSTM(IN, 3, 2, backend=backend)
+
+
+def deep(backend: str) -> MemoryRNN:
+    return MemoryRNN(IN, 3, "deque", 2, num_layers=2, bidirectional=True, num_memories=2,
+                     backend=backend)  # fmt: skip
 
 
 def rnn(memory: str, backend: str, cell: str = "lstm") -> MemoryRNN:
@@ -54,7 +83,8 @@ def made(make: Callable[[], Layer]) -> tuple[Callable[[Tensor], Tensor], Tensor,
 
 
 def uses_kernels(make: Callable[[], Layer], backend: str) -> bool:
-    memory = getattr(make(), "memory", None)
+    layer = make()
+    memory = getattr(getattr(layer, "layer", layer), "memory", None)
     return backend == "fused" or (
         backend == "auto" and (memory is None or memory.all_backends()[0] == "fused")
     )
@@ -121,7 +151,7 @@ def test_without_storage_shapes_are_right(make: Callable[[], Layer], backend: st
     shape = layer(torch.randn(T, B, IN))[0].shape
     layer = layer.to("meta")
     x = torch.randn(T, B, IN, device="meta")
-    if backend == "fused" and not isinstance(layer, DeepLSTM):
+    if backend == "fused" and not isinstance(getattr(layer, "layer", layer), DeepLSTM):
         with pytest.raises(ValueError, match=r"use .*'auto' or "):
             layer(x)
         return
@@ -130,8 +160,16 @@ def test_without_storage_shapes_are_right(make: Callable[[], Layer], backend: st
     assert output.shape == shape
 
 
+def test_building_the_graph_of_a_second_derivative_is_not_refused() -> None:
+    for layer in (rnn("stack", "auto"), heads("stack", "auto"), DeepLSTM(IN, 3)):
+        total = layer(torch.randn(T, B, IN))[0].sum()
+        found = torch.autograd.grad(total, [*layer.parameters()], create_graph=True)
+        assert all(gradient.isfinite().all() for gradient in found)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [
+    pytest.param(lambda: rnn("stack", "auto"), id="rnn-auto"),
     *(pytest.param(lambda m=name: rnn(m, "reference"), id=f"rnn-{name}") for name in MEMORIES),
     *(pytest.param(lambda m=name: heads(m, "reference"), id=f"heads-{name}") for name in MEMORIES),
     pytest.param(lambda: DeepLSTM(IN, 3, 2, backend="reference"), id="lstm"),
@@ -175,6 +213,29 @@ def test_hooks_on_the_memory_fire(memory: str, backend: str) -> None:
     assert len(calls) == T + 1
 
 
+def test_hooks_on_further_layers_fire() -> None:
+    layer = MemoryRNN(IN, 3, "stack", 2, num_layers=2)
+    calls: list[int] = []
+    layer.further[0].register_forward_hook(lambda *_: calls.append(1))
+    layer(torch.ones(T, B, IN))
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("part", ["value", "memory"])
+def test_a_method_that_is_set_on_a_part_counts(part: str) -> None:
+    layer = rnn("stack", "auto")
+    x = torch.randn(T, B, IN)
+    before, _ = layer(x)
+    if part == "value":
+        layer.value.forward = lambda h: torch.full((len(h), 2), 0.5)  # type: ignore[method-assign]
+    else:
+        layer.memory.squash = torch.zeros_like  # type: ignore[method-assign]
+    after, _ = layer(x)
+    assert not torch.allclose(before[1:], after[1:])
+    layer.backend = layer.memory.backend = "reference"
+    torch.testing.assert_close(layer(x)[0], after)
+
+
 def test_global_hooks_see_the_memory() -> None:
     seen: list[type] = []
     handle = nn.modules.module.register_module_forward_hook(lambda m, *_: seen.append(type(m)))
@@ -201,13 +262,20 @@ def test_a_replaced_memory_counts() -> None:
 
 
 def test_a_cell_of_a_new_name_runs_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Slow(CELLS["lstm"]):  # type: ignore[misc]
-        """An LSTM that somebody changed."""
+    class Linear(Cell):
+        """h = W x + U h + b, and a c that counts."""
 
-    monkeypatch.setitem(CELLS, "slow", Slow)
-    torch.manual_seed(0)
-    layer = MemoryRNN(IN, 3, "stack", 2, "slow")
-    torch.manual_seed(0)
-    fast = MemoryRNN(IN, 3, "stack", 2, "lstm")
-    x = torch.randn(T, B, IN)
-    torch.testing.assert_close(layer(x)[0], fast(x)[0])
+        blocks = 1
+        has_c = True
+
+        def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+            h, c = state
+            return self.from_input(x) + h @ self.weight_hh.T, c + 1
+
+    monkeypatch.setitem(CELLS, "linear", Linear)
+    layer = MemoryRNN(IN, 3, "stack", 2, "linear")
+    output, state = layer(torch.randn(T, B, IN))
+    torch.testing.assert_close(state.parts[1], layer.c0.expand(B, 3) + T)
+    output.sum().backward()
+    with pytest.raises(ValueError, match="got the cell Linear: use backend 'auto' or 'reference'"):
+        MemoryRNN(IN, 3, "stack", 2, "linear", backend="fused")(torch.randn(T, B, IN))

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from pushpop import MemoryRNN, RNNState
+from pushpop import DeepLSTM, MemoryRNN, RNNState, Tape
 from pushpop.layers import LayeredState
 from pushpop.layers.memory_layer import MemoryLayer
 
@@ -27,7 +28,7 @@ def given(*shape: int) -> Tensor:
 
 def run_alone(part: MemoryLayer, x: Tensor) -> tuple[Tensor, RNNState]:
     """One layer in one direction, a step at a time."""
-    state, outputs = part.initial_state(x.shape[1]), []
+    state, outputs = part.first_state(x.shape[1]), []
     for x_t in x:
         h, state = part.step_layer(x_t, state)
         outputs.append(torch.tanh(part.output(h)))
@@ -162,7 +163,9 @@ def test_biases_of_several_memories_can_differ() -> None:
     assert rnn.gates.bias.tolist() == [1, -2, -3, -2]
     rnn = layer("deque", num_memories=2, push_bias=[(1.0, -8.0), (0.5, 0.25)], pop_bias=(-1, -2))
     assert rnn.gates.bias.tolist() == [1, -8, -1, -2, 0.5, 0.25, -1, -2]
-    with pytest.raises(ValueError, match="push_bias of a stack must be one number, or 3 of that"):
+    with pytest.raises(
+        ValueError, match="push_bias of a stack must be one number, or a list of 3 numbers"
+    ):
         layer("stack", num_memories=3, push_bias=[1.0, 2.0])
 
 
@@ -234,7 +237,7 @@ def test_a_state_of_other_layers_is_refused() -> None:
         rnn(x, single(x)[1])
     with pytest.raises(TypeError, match="state must be an RNNState or None; got LayeredState of 2"):
         single(x, rnn(x)[1])
-    with pytest.raises(ValueError, match=r"h of the state must be \[1, 5\]; got \[1, 3, 5\]"):
+    with pytest.raises(ValueError, match=r"must be \[5\] as the input has no batch; got \[3, 5\]"):
         single(x[:, 0], single(x)[1])
     with pytest.raises(ValueError, match="lengths need a batch"):
         single(x[:, 0], lengths=[T])
@@ -265,3 +268,55 @@ def test_a_reference_layer_is_plain_torch(memory: str, monkeypatch: pytest.Monke
     output.sum().backward()
     with torch.no_grad():
         rnn.step(given(B, IN), state)
+
+
+def test_a_state_without_a_batch_has_no_rows() -> None:
+    for rnn in (layer("stack"), DeepLSTM(IN, H, dtype=torch.float64)):
+        _, state = rnn(given(T, IN))
+        with pytest.raises(ValueError, match="a call without a batch: it has no rows"):
+            state.rows([0])
+
+
+@MEMORY
+@pytest.mark.parametrize("memories", [1, 2])
+def test_rows_are_picked_by_a_list_not_by_a_number(memory: str, memories: int) -> None:
+    _, state = layer(memory, num_memories=memories)(given(T, B, IN))
+    with pytest.raises(TypeError, match=r"got 1, did you mean \[1\]"):
+        state.rows(1)
+    assert state.rows([1]).read.shape[0] == 1
+
+
+def test_states_of_another_memory_are_refused() -> None:
+    x = given(T, B, IN)
+    states = {kind: layer(kind)(x)[1] for kind in ("stack", "superposition", "tape")}
+    for kind, other in (("tape", "superposition"), ("superposition", "tape"), ("tape", "stack")):
+        with pytest.raises(TypeError, match=f"state must be a {kind.title()}State or None; got"):
+            layer(kind)(x, states[other])
+    wide = states["tape"]._replace(memory=Tape(D).empty(B, dtype=torch.float32))
+    with pytest.raises(TypeError, match=r"state must be torch.float64 as the input is; got .*32"):
+        layer("tape")(x, wide)
+
+
+def test_packed_calls_check_their_state_as_padded_ones_do() -> None:
+    rnn = layer("stack")
+    x = given(T, B, IN)
+    packed = pack_padded_sequence(x, torch.tensor([5, 2, 7]), enforce_sorted=False)
+    with pytest.raises(TypeError, match="state must be an RNNState or None; got tuple of 2"):
+        rnn(packed, (x, x))
+    with pytest.raises(ValueError, match=r"h of the state must be \[3, 5\]; got \[2, 5\]"):
+        rnn(packed, rnn.initial_state(2))
+
+
+def test_the_initial_state_of_layers_is_one_that_they_take() -> None:
+    rnn = layer("deque", num_layers=2, bidirectional=True)
+    x = given(T, B, IN)
+    torch.testing.assert_close(rnn(x, rnn.initial_state(B))[0], rnn(x)[0])
+
+
+def test_arrays_are_lengths_and_biases_too() -> None:
+    rnn = layer("stack", num_memories=2, push_bias=np.array([1.0, 2.0]), pop_bias=torch.tensor(-2))
+    assert rnn.gates.bias.tolist() == [1, -2, 2, -2]
+    x = given(T, B, IN)
+    torch.testing.assert_close(rnn(x, lengths=np.array([7, 2, 5]))[0], rnn(x, lengths=[7, 2, 5])[0])
+    with pytest.raises(ValueError, match="bias is False with a given cell"):
+        MemoryRNN(IN, H, "stack", D, nn.LSTMCell(IN + D, H), bias=False)

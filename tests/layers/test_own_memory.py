@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pushpop import MemoryAttention, MemoryRNN, Transducer, TransducerConfig
+from pushpop import MemoryAttention, MemoryRNN, NeuralStack, Transducer, TransducerConfig
 from pushpop.errors import InputError
 from pushpop.memory import MEMORIES, Memory, TensorState, register_memory
 from pushpop.models.export import export_onnx
@@ -28,7 +28,7 @@ class Averager(Memory[TensorState]):
     def run_step(
         self, values: Tensor, gates: Tensor, state: TensorState | None
     ) -> tuple[Tensor, TensorState]:
-        state = state or self.empty(len(values), device=values.device, dtype=values.dtype)
+        assert state is not None
         rates = gates[..., None]
         cells = (1 - rates) * state.cells + rates * values
         return cells, TensorState(cells)
@@ -69,6 +69,7 @@ def test_it_is_a_head_of_an_attention() -> None:
     first, state = layer(x[:2])
     second, _ = layer(x[2:], state)
     torch.testing.assert_close(torch.cat([first, second]), whole)
+    torch.testing.assert_close(layer.step(x[0])[0], whole[0])
     with pytest.raises(ValueError, match="'averager' has no step that changes nothing"):
         layer(x, key_padding_mask=torch.zeros(2, 5, dtype=torch.bool))
 
@@ -106,7 +107,66 @@ def test_a_given_memory_must_fit() -> None:
         MemoryRNN(5, 8, Averager(3), 4)
     with pytest.raises(TypeError, match="memory must be a name or a Memory; got Linear"):
         MemoryRNN(5, 8, torch.nn.Linear(2, 2))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="memory 'averager' has no push_bias: its gates are rate"):
+    with pytest.raises(ValueError, match="memory 'averager' has no push_bias: its starting"):
         MemoryRNN(5, 8, Averager(3), push_bias=1.0)
-    with pytest.raises(ValueError, match="'fused' and that of the given memory 'auto': expected"):
+    with pytest.raises(ValueError, match="'fused' of memory 'averager' does not exist: use"):
         MemoryRNN(5, 8, Averager(3), backend="fused")
+    given = Averager(3)
+    assert MemoryRNN(5, 8, given).memory is given
+    assert MemoryRNN(5, 8, given, backend="reference").memory.backend == "reference"
+    assert given.backend == "auto"
+    with pytest.raises(ValueError, match="'parallel' and that of the given memory 'ref"):
+        MemoryRNN(5, 8, NeuralStack(3, "reference"), backend="parallel")
+
+
+def test_gates_are_told_apart_by_name_whatever_they_are_called() -> None:
+    class Named(Averager):
+        gate_names = ("value fast", "step slow")
+
+    layer = MemoryAttention(6, Named(6))
+    assert {"value_gate", "step_gate", "value"} <= dict(layer.named_modules()).keys()
+    layer(torch.randn(3, 2, 6))
+
+    class Mixed(Averager):
+        gate_names = ("push top", "pop top", "push bottom", "pop bottom")
+
+    with pytest.raises(ValueError, match="must stand side by side in gate_names; got push"):
+        Mixed(6)
+
+
+class Sticky(NeuralStack):
+    """A stack under another name, whose gates start elsewhere and whose values are doubled."""
+
+    kind = "sticky"
+    biases = {"push_bias": 2.0, "pop_bias": -3.0}  # noqa: RUF012
+
+    def run_step(self, values: Tensor, gates: Tensor, state: Any) -> Any:
+        return super().run_step(2 * values, gates, state)
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference", "parallel"])
+def test_a_subclass_of_a_known_memory_does_what_it_says(backend: str) -> None:
+    values, push, pop = torch.randn(4, 2, 3), torch.rand(4, 2), torch.rand(4, 2)
+    wanted, _ = NeuralStack(3)(2 * values, push, pop)
+    sticky = Sticky(3, backend)
+    torch.testing.assert_close(sticky(values, push, pop)[0], wanted)
+    state = None
+    for t in range(4):
+        read, state = sticky.step(values[t], push[t], pop[t], state)
+        torch.testing.assert_close(read, wanted[t])
+    rnn, plain = MemoryRNN(5, 8, sticky), MemoryRNN(5, 8, "stack", 3)
+    assert rnn.gates.bias.tolist() == [2, -3]
+    plain.load_state_dict(rnn.state_dict())
+    x = torch.randn(4, 2, 5)
+    assert not torch.allclose(rnn(x)[1].read, plain(x)[1].read)
+
+
+def test_a_registered_memory_keeps_its_own_starting_biases() -> None:
+    register_memory(Sticky)
+    try:
+        config = TransducerConfig("sticky", hidden=8, memory_width=4)
+        assert (config.push_bias, config.pop_bias) == (2.0, -3.0)
+        model = Transducer(config, get_task("copy").vocabulary)
+        assert model.get_parameter("body.gates.bias").tolist() == [2, -3]
+    finally:
+        del MEMORIES["sticky"]

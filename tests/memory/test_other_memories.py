@@ -139,7 +139,7 @@ def test_rows_of_several_depths_are_joined(memory: Memory) -> None:
 
 
 def test_biases_of_gates_that_a_memory_does_not_have_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="memory 'tape' has no pop_bias: its gates are stay, left"):
+    with pytest.raises(ValueError, match="memory 'tape' has no pop_bias: its starting biases"):
         Tape(D).gate_bias(pop_bias=-1.0)
     assert SuperpositionStack(D).gate_bias(2) == [[None] * 3] * 2
 

@@ -40,7 +40,7 @@ def test_the_defaults_are_the_papers() -> None:
         ({"push_bias": "1"}, "push_bias is '1', expected"),
         ({"push_bias": (1, 2)}, "push_bias of a stack must be one number; got "),
         ({"memory": "deque", "push_bias": (1, 2, 3)}, "push_bias of a deque must be one number or"),
-        ({"memory": "tape", "pop_bias": -1}, "memory 'tape' has no pop_bias: its gates are stay"),
+        ({"memory": "tape", "pop_bias": -1}, "memory 'tape' has no pop_bias: its starting"),
     ],
 )
 def test_what_is_refused_is_named(given: dict[str, Any], message: str) -> None:

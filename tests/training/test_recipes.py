@@ -154,3 +154,20 @@ def test_a_run_goes_on_as_it_began_when_the_recipe_has_changed(
     assert TrainConfig.from_dict(given).decay == 0.5
     assert RunDirectory(tmp_path).config() == config
     assert train(RunDirectory(tmp_path).config(), tmp_path) == report
+
+
+def test_a_recipe_is_no_label_over_the_values_of_another(tmp_path: Path) -> None:
+    config = TrainConfig("copy")
+    with pytest.raises(InputError, match="recipe is 'pushpop', and these options were filled in"):
+        config.override({"recipe": "pushpop"})
+    file = tmp_path / "options.yaml"
+    file.write_text(yaml.safe_dump(config.to_dict()))
+    with pytest.raises(SystemExit):
+        main(["train", "--config", str(file), "--recipe", "pushpop", "--print-config"])
+
+
+def test_another_memory_brings_its_own_starting_biases() -> None:
+    assert TrainConfig("copy").override({"memory": "tape"}).pop_bias is None
+    assert TrainConfig("copy", "tape").override({"memory": "deque"}).pop_bias == -1
+    with pytest.raises(InputError, match="memory 'tape' has no pop_bias"):
+        TrainConfig("copy", pop_bias=-2).override({"memory": "tape"})

@@ -39,7 +39,13 @@ def train(
             )
         settings, directory = RunDirectory(resume).config().override(given), resume
     else:
-        wanted = {**(read_config_file(config) if config else {}), **given}
+        in_file = read_config_file(config) if config else {}
+        if in_file.get("recipe", given.get("recipe")) != given.get("recipe", in_file.get("recipe")):
+            raise InputError(
+                f"--recipe is {given['recipe']!r}, and {config} has the values of recipe "
+                f"{in_file['recipe']!r}: leave one of them out"
+            )
+        wanted = {**in_file, **given}
         if "task" not in wanted and not print_config:
             raise InputError("no task given: expected pushpop train TASK, as in pushpop train copy")
         settings = TrainConfig.from_dict(wanted)

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from pushpop.layers.precision import check_like
-from pushpop.layers.state import side_by_side
-from pushpop.memory import Memory, State, make_memory
+from pushpop.layers.state import HeadsState
+from pushpop.memory import Memory, make_memory
 
 
 class MemoryAttention(nn.Module):
@@ -59,16 +59,22 @@ class MemoryAttention(nn.Module):
         self.embed_dim, self.num_heads, self.batch_first = embed_dim, num_heads, batch_first
         self.memory = make_memory(memory, embed_dim // num_heads, backend)
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
-        for sort, count in self.memory.gate_sorts.items():
-            self.add_module(sort, nn.Linear(embed_dim, num_heads * count, **factory))
+        for name, count in self._gate_names().items():
+            self.add_module(name, nn.Linear(embed_dim, num_heads * count, **factory))
         self.value = nn.Linear(embed_dim, embed_dim * self.memory.values, bias, **factory)
         self.out = nn.Linear(embed_dim * self.memory.reads, embed_dim, bias, **factory)
         self.reset_parameters()
 
+    def _gate_names(self) -> dict[str, int]:
+        """The names of the projections, one for each sort of gates, and how many gates it has."""
+        taken = {"memory", "value", "out", *dir(type(self))}
+        sorts = self.memory.gate_sorts.items()
+        return {f"{sort}_gate" if sort in taken else sort: count for sort, count in sorts}
+
     @property
     def gate_projections(self) -> list[nn.Linear]:
         """A projection for each sort of gates of the memory, in their order."""
-        return [getattr(self, sort) for sort in self.memory.gate_sorts]
+        return [getattr(self, name) for name in self._gate_names()]
 
     def reset_parameters(self) -> None:
         """Draw all weights anew and set the gates' biases."""
@@ -82,16 +88,16 @@ class MemoryAttention(nn.Module):
                 starts = starts[count:]
 
     def forward(
-        self, x: Tensor, state: State | None = None, key_padding_mask: Tensor | None = None
-    ) -> tuple[Tensor, State]:
+        self, x: Tensor, state: HeadsState | None = None, key_padding_mask: Tensor | None = None
+    ) -> tuple[Tensor, HeadsState]:
         """x [T, B, E] (or [T, E]) -> output of the same shape, and the memories' state.
 
         `key_padding_mask` [B, T] (or [T]) is True at padding, as for `nn.MultiheadAttention`. A
         padded step leaves the memories as they are and its output is 0, so it changes no other
         step.
 
-        The state has a row for each head of each row of the batch, `b * num_heads + head`; None is
-        empty memories. Passing it on continues the sequence: pieces give what the whole gives.
+        The state is that of all heads; None is empty memories. Passing it on continues the
+        sequence: pieces give what the whole gives.
         """
         axes = "[B, T, E]" if self.batch_first else "[T, B, E]"
         self._check_input(x, (2, 3), f"{axes} or [T, E]")
@@ -110,7 +116,8 @@ class MemoryAttention(nn.Module):
         values, gates = self._controls(x)
         if padded is not None:
             gates = self._with_idle_steps(gates, padded)
-        reads, state = self.memory.run(values, gates, state)
+        reads, memory = self.memory.run(values, gates, None if state is None else state.memory)
+        state = HeadsState(memory, self.num_heads)
         output: Tensor = self.out(reads.reshape(T, B, self.out.in_features))
         if padded is not None:
             output = output.masked_fill(padded, 0)
@@ -118,19 +125,15 @@ class MemoryAttention(nn.Module):
             return output.squeeze(1), state
         return (output.transpose(0, 1) if self.batch_first else output), state
 
-    def step(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+    def step(self, x: Tensor, state: HeadsState | None = None) -> tuple[Tensor, HeadsState]:
         """One step, for decoding: x [B, E] (or [E]) -> output of the same shape, and the state."""
         self._check_input(x, (1, 2), "[B, E] or [E]")
         rows = x if x.dim() == 2 else x.unsqueeze(0)
         self._check_state(state, rows.shape[0])
-        read, state = self.memory.call_step(*self._controls(rows), state)
+        before = None if state is None else state.memory
+        read, memory = self.memory.call_step(*self._controls(rows), before)
         output: Tensor = self.out(read.reshape(rows.shape[0], self.out.in_features))
-        return output.view_as(x), state
-
-    def rows(self, state: State, index: Any) -> State:
-        """The state of some rows of the batch, all their heads, in the order given (for beams)."""
-        batch = state.batch_size // self.num_heads
-        return state.rows(side_by_side(index, batch, self.num_heads))
+        return output.view_as(x), HeadsState(memory, self.num_heads)
 
     def _controls(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """x [..., B, E] -> values [..., B heads, V, D] and gates [..., B heads, G].
@@ -140,8 +143,8 @@ class MemoryAttention(nn.Module):
         """
         dtype, memory = self.value.weight.dtype, self.memory
         logits = [
-            getattr(self, sort)(x).to(dtype).reshape(*x.shape[:-1], self.num_heads, count)
-            for sort, count in memory.gate_sorts.items()
+            getattr(self, name)(x).to(dtype).reshape(*x.shape[:-1], self.num_heads, count)
+            for name, count in self._gate_names().items()
         ]
         lead = (*x.shape[:-2], x.shape[-2] * self.num_heads)
         gates = memory.squash(torch.cat(logits, dim=-1)).reshape(*lead, memory.gates)
@@ -167,17 +170,16 @@ class MemoryAttention(nn.Module):
             )
         check_like("the input", x, self.value.weight)
 
-    def _check_state(self, state: State | None, batch: int) -> None:
-        """What the memory itself would say, in terms of the batch of the layer."""
+    def _check_state(self, state: HeadsState | None, batch: int) -> None:
         if state is None:
             return
-        rows = getattr(state, "batch_size", None)
-        if rows is not None and rows != batch * self.num_heads:
-            raise ValueError(
-                f"state must have {batch * self.num_heads} rows, a batch of {batch} with "
-                f"{self.num_heads} heads; got {rows}"
-            )
-        self.memory.check_state(state, batch * self.num_heads, self.value.weight)
+        if not isinstance(state, HeadsState):
+            raise TypeError(f"state must be a HeadsState or None; got {type(state).__name__}")
+        if state.heads != self.num_heads:
+            raise ValueError(f"state has {state.heads} heads, this layer has {self.num_heads}")
+        if state.batch_size != batch:
+            raise ValueError(f"state has {state.batch_size} rows, the input has a batch of {batch}")
+        self.memory.check_state(state.memory, batch * self.num_heads, self.value.weight)
 
     def extra_repr(self) -> str:
         """The arguments, as `print(module)` shows them."""

@@ -18,6 +18,8 @@ class Cell(nn.Module):
     """What the three share: some blocks of H rows over the input and over h, and one bias."""
 
     blocks: ClassVar[int]
+    has_c: ClassVar[bool] = False
+    """Whether the state is a pair (h, c)."""
     has_gates: ClassVar[bool] = False
     """Whether there are gates that can be given noise."""
 
@@ -60,6 +62,7 @@ class LSTMCell(Cell):
     """i, f, o = sigmoid(...), g = tanh(...); c = f c + i g; h = o tanh(c). Blocks: i, f, g, o."""
 
     blocks = 4
+    has_c = True
     has_gates = True
 
     def forward(
@@ -128,7 +131,7 @@ def make_cell(
 def probe(cell: nn.Module, input_size: int) -> tuple[int, bool]:
     """A cell's hidden size, and whether its state is a pair (h, c)."""
     if isinstance(cell, Cell):
-        return cell.hidden_size, isinstance(cell, LSTMCell)
+        return cell.hidden_size, cell.has_c
     if isinstance(cell, nn.RNNCellBase):
         return cell.hidden_size, isinstance(cell, nn.LSTMCell)
     like = next(cell.parameters(), torch.empty(0))

@@ -9,12 +9,14 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from pushpop.layers import packed_lstm
-from pushpop.layers.lengths import check_lengths
+from pushpop.layers.lengths import Ragged, check_lengths
 from pushpop.layers.precision import check_like, outside_autocast
+from pushpop.layers.state import LSTMState
+from pushpop.memory import BACKENDS
 from pushpop.memory.autograd import first_order_only, under_transform
 
-LSTMState = tuple[Tensor, Tensor]
-BACKENDS = ("auto", "fused", "reference")
+Pair = tuple[Tensor, Tensor]
+"""(h, c): an `LSTMState`, or a plain pair as `nn.LSTM` takes it."""
 
 
 class DeepLSTM(nn.Module):
@@ -54,8 +56,11 @@ class DeepLSTM(nn.Module):
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be a probability, 0 to 1; got {dropout}")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        if backend not in BACKENDS:
-            raise ValueError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
+        if backend not in BACKENDS or backend == "parallel":
+            raise ValueError(
+                f"backend must be auto, fused or reference, a recurrence has no parallel form; got "
+                f"{backend!r}"
+            )
         self.batch_first, self.dropout, self.backend = batch_first, dropout, backend
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
         for k in range(num_layers):
@@ -80,17 +85,17 @@ class DeepLSTM(nn.Module):
     def forward(
         self,
         x: Tensor,
-        state: LSTMState | None = None,
+        state: Pair | None = None,
         lengths: Tensor | Sequence[int] | None = None,
     ) -> tuple[Tensor, LSTMState]: ...
     @overload
     def forward(
-        self, x: PackedSequence, state: LSTMState | None = None, lengths: None = None
+        self, x: PackedSequence, state: Pair | None = None, lengths: None = None
     ) -> tuple[PackedSequence, LSTMState]: ...
     def forward(
         self,
         x: Tensor | PackedSequence,
-        state: LSTMState | None = None,
+        state: Pair | None = None,
         lengths: Tensor | Sequence[int] | None = None,
     ) -> tuple[Tensor | PackedSequence, LSTMState]:
         """x [T, B, I] or [T, I] -> the last layer's h [T, B, H], and (h, c) [L, B, H] at the end.
@@ -109,7 +114,7 @@ class DeepLSTM(nn.Module):
     def _forward(
         self,
         x: Tensor | PackedSequence,
-        state: LSTMState | None,
+        state: Pair | None,
         lengths: Tensor | Sequence[int] | None,
     ) -> tuple[Tensor | PackedSequence, LSTMState]:
         if isinstance(x, PackedSequence):
@@ -124,13 +129,15 @@ class DeepLSTM(nn.Module):
                 raise ValueError("lengths need a batch; got an input [T, I] without one")
             state = self._batch_of_one(state)
             output, state = self._run(x.unsqueeze(1), None, self._first(x, 1, state))
-            return output.squeeze(1), (state[0].squeeze(1), state[1].squeeze(1))
+            return output.squeeze(1), LSTMState(state[0].squeeze(1), state[1].squeeze(1))
         if self.batch_first:
             x = x.transpose(0, 1)
         T, B = x.shape[:2]
         first = self._first(x, B, state)
         if lengths is None:
             output, state = self._run(x, None, first)
+        elif self._plain(x) or B == 0:
+            output, state = self._run_ragged(x, check_lengths(lengths, T, B), first)
         else:
             packed = pack_padded_sequence(
                 x, torch.tensor(check_lengths(lengths, T, B)), enforce_sorted=False
@@ -139,7 +146,7 @@ class DeepLSTM(nn.Module):
             output, _ = pad_packed_sequence(packed_output, total_length=T)
         return (output.transpose(0, 1) if self.batch_first else output), state
 
-    def step(self, x: Tensor, state: LSTMState | None = None) -> tuple[Tensor, LSTMState]:
+    def step(self, x: Tensor, state: Pair | None = None) -> tuple[Tensor, LSTMState]:
         """One step: x [B, I] or [I] -> the last layer's h [B, H], and (h, c) [L, B, H]."""
         self._check_input(x, (1, 2), "[B, I] or [I]")
         batched = x.dim() == 2
@@ -157,18 +164,16 @@ class DeepLSTM(nn.Module):
                     below, cell = torch.lstm_cell(given, (h[k], c[k]), *self._weights(k))
                 hs.append(below)
                 cs.append(cell)
-        after = torch.stack(hs), torch.stack(cs)
+        after = LSTMState(torch.stack(hs), torch.stack(cs))
         if batched:
             return below, after
-        return below.squeeze(0), (after[0].squeeze(1), after[1].squeeze(1))
+        return below.squeeze(0), LSTMState(after.h.squeeze(1), after.c.squeeze(1))
 
-    def _run(
-        self, x: Tensor, batch_sizes: Tensor | None, first: LSTMState
-    ) -> tuple[Tensor, LSTMState]:
+    def _run(self, x: Tensor, batch_sizes: Tensor | None, first: Pair) -> tuple[Tensor, LSTMState]:
         """All layers over x [T, B, I], or over packed data [sum of lengths, I] in its order."""
         h, c = first
         if batch_sizes is None and x.shape[0] == 0:  # torch's kernel refuses to do nothing
-            return x.new_zeros(0, x.shape[1], self.hidden_size), (h, c)
+            return x.new_zeros(0, x.shape[1], self.hidden_size), LSTMState(h, c)
         x = x.to(self.h0.dtype)
         below, hs, cs = x, [], []
         with outside_autocast(x):
@@ -177,7 +182,25 @@ class DeepLSTM(nn.Module):
                 below, h_end, c_end = self._run_layer(k, given, batch_sizes, h[k], c[k])
                 hs.append(h_end)
                 cs.append(c_end)
-        return below, (torch.stack(hs), torch.stack(cs))
+        return below, LSTMState(torch.stack(hs), torch.stack(cs))
+
+    def _run_ragged(self, x: Tensor, lengths: list[int], first: Pair) -> tuple[Tensor, LSTMState]:
+        """Rows of several lengths in plain torch, where torch's packing cannot serve."""
+        T, B, _ = x.shape
+        if B == 0:
+            return x.new_zeros(T, 0, self.hidden_size), LSTMState(*first)
+        ragged = Ragged(lengths, T, x.device)
+        x, order, back = x[:, ragged.order], ragged.order, ragged.back
+        sizes = torch.tensor([n for n in ragged.sizes if n])
+        rows = torch.cat([x_t[:n] for x_t, n in zip(x, sizes.tolist(), strict=False)])
+        hidden, (h, c) = self._run(rows, sizes, (first[0][:, order], first[1][:, order]))
+        steps = [
+            nn.functional.pad(step, (0, 0, 0, B - len(step)))
+            for step in torch.split(hidden, sizes.tolist())
+        ]
+        output = torch.stack(steps)[:, back]
+        padding = (0, 0, 0, 0, 0, T - len(steps))
+        return nn.functional.pad(output, padding), LSTMState(h[:, back], c[:, back])
 
     def _run_layer(
         self, k: int, x: Tensor, batch_sizes: Tensor | None, h: Tensor, c: Tensor
@@ -187,7 +210,7 @@ class DeepLSTM(nn.Module):
             rows = x if batch_sizes is not None else x.flatten(0, 1)
             sizes = [x.shape[1]] * len(x) if batch_sizes is None else batch_sizes.tolist()
             h, c, hidden = self._run_plain(k, rows, sizes, h, c)
-            return hidden.reshape(*x.shape[:-1], -1), h, c
+            return hidden.reshape(*x.shape[:-1], self.hidden_size), h, c
         weights = self._weights(k)
         if batch_sizes is not None and packed_lstm.can_run(x):
             return packed_lstm.run(x, batch_sizes.tolist(), h, c, weights[:3])
@@ -221,7 +244,7 @@ class DeepLSTM(nn.Module):
         return h, c, torch.cat(hidden)
 
     def _run_packed(
-        self, x: PackedSequence, state: LSTMState | None
+        self, x: PackedSequence, state: Pair | None
     ) -> tuple[PackedSequence, LSTMState]:
         data, batch_sizes, order, back = x
         self._check_input(data, (2,), "packed steps of [I]")
@@ -231,7 +254,7 @@ class DeepLSTM(nn.Module):
         output, (h, c) = self._run(data, batch_sizes, (h, c))
         if back is not None:
             h, c = h.index_select(1, back), c.index_select(1, back)
-        return PackedSequence(output, batch_sizes, order, back), (h, c)
+        return PackedSequence(output, batch_sizes, order, back), LSTMState(h, c)
 
     def _weights(self, k: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         weight_ih, weight_hh, bias = (
@@ -243,7 +266,7 @@ class DeepLSTM(nn.Module):
     def _drop(self, h: Tensor) -> Tensor:
         return nn.functional.dropout(h, self.dropout, self.training) if self.dropout else h
 
-    def _first(self, x: Tensor, batch: int, state: LSTMState | None) -> LSTMState:
+    def _first(self, x: Tensor, batch: int, state: Pair | None) -> Pair:
         """The state to start from, [L, B, H] each: the one given, or the learned one."""
         if state is None:
             h, c = (p[:, None].expand(-1, batch, -1) for p in (self.h0, self.c0))
@@ -257,7 +280,7 @@ class DeepLSTM(nn.Module):
             check_like(f"state's {name}", x_state, self.h0)
         return state[0].to(self.h0.dtype), state[1].to(self.h0.dtype)
 
-    def _batch_of_one(self, state: LSTMState | None) -> LSTMState | None:
+    def _batch_of_one(self, state: Pair | None) -> Pair | None:
         if state is None:
             return None
         wanted = [self.num_layers, self.hidden_size]
@@ -282,10 +305,11 @@ class DeepLSTM(nn.Module):
         """The arguments, as `print(module)` shows them."""
         given = f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}"
         given += ", batch_first=True" if self.batch_first else ""
+        given += f", backend={self.backend!r}" if self.backend != "auto" else ""
         return given + (f", dropout={self.dropout}" if self.dropout else "")
 
 
-def _pair(state: LSTMState) -> LSTMState:
+def _pair(state: Pair) -> Pair:
     if not (
         isinstance(state, (tuple, list))
         and len(state) == 2

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pushpop.layers.buffers import needs_no_operator, sigmoids_first
-from pushpop.layers.cells import CELLS, Cell
+from pushpop.layers.cells import Cell, ElmanCell, GRUCell, LSTMCell
 from pushpop.layers.noise import Noise
 from pushpop.layers.recurrence import RecurrenceOutput, plain_recurrence, recurrence
 from pushpop.layers.state import RNNState
@@ -22,12 +22,15 @@ from pushpop.memory.state import Walked
 if TYPE_CHECKING:
     from pushpop.layers.memory_layer import MemoryLayer
 
-NAMES: dict[type[nn.Module], str] = {cell: name for name, cell in CELLS.items()}
+KERNELS: dict[type[nn.Module], str] = {LSTMCell: "lstm", GRUCell: "gru", ElmanCell: "rnn"}
+"""The cells that `elementwise` has kernels for, by the names that it knows them by."""
+REPLACEABLE = {"forward", "run_step", "step", "squash"}
+"""Methods that somebody may have set on a part itself, in place of those of its class."""
 
 
 def lacks(layer: "MemoryLayer", x: Tensor) -> str | None:
     """What there are no kernels for: the layer's cell or memory, the input's dtype or device."""
-    if not isinstance(layer.cell, tuple(NAMES)):
+    if not isinstance(layer.cell, tuple(KERNELS)):
         return f"the cell {type(layer.cell).__name__}"
     if layer.memory.kernel is None:
         return f"the memory {layer.memory.kind!r}"
@@ -44,13 +47,15 @@ def may_run(layer: "MemoryLayer") -> bool:
     """
     cell, memory = layer.cell, layer.memory
     plain = (
-        type(cell) in NAMES
+        type(cell) in KERNELS
         and type(layer.value) is type(layer.gates) is nn.Linear
+        and layer.gates.bias is not None
         and "kernel" in vars(type(memory))
         and memory.backend in ("auto", "fused")
     )
-    hooked = any(has_hooks(part) for part in (cell, layer.value, layer.gates, memory))
-    return plain and not hooked and not under_transform()
+    parts = (cell, layer.value, layer.gates, memory)
+    changed = any(has_hooks(part) or REPLACEABLE & vars(part).keys() for part in parts)
+    return plain and not changed and not under_transform()
 
 
 def run(
@@ -60,7 +65,7 @@ def run(
     T, B, _ = x.shape
     if T == 0 or B == 0:
         return x.new_zeros(T, B, layer.hidden_size), state
-    cell, name, kernel = layer.cell, NAMES[type(layer.cell)], layer.memory.kernel
+    cell, name, kernel = layer.cell, KERNELS[type(layer.cell)], layer.memory.kernel
     assert isinstance(cell, Cell)
     assert isinstance(state.memory, MemoryState)
     assert kernel is not None

@@ -18,9 +18,10 @@ def check_lengths(lengths: Tensor | Sequence[int], steps: int, batch: int) -> li
         found = list(lengths)
     if len(found) != batch:
         raise ValueError(f"lengths must be [B] = [{batch}]; got [{len(found)}]")
-    for length in found:
-        if type(length) is not int:
+    for place, length in enumerate(found):
+        if isinstance(length, bool) or not hasattr(length, "__index__"):
             raise TypeError(f"lengths must be integers; got {length!r}")
+        found[place] = length = int(length)  # of numpy too
         if not 1 <= length <= steps:
             raise ValueError(f"lengths must lie in 1..{steps}, the input's steps; got {found}")
     return found

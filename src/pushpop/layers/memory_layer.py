@@ -48,9 +48,11 @@ class MemoryLayer(nn.Module):
                 raise ValueError(f"{name} must be at least 1; got {size}")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, outputs
         self.num_memories, self.backend = num_memories, backend
+        if isinstance(cell, nn.Module) and not bias:
+            raise ValueError("bias is False with a given cell: its biases are its own")
         self.memory = make_memory(memory, width, backend)
         given = {"push_bias": push_bias, "pop_bias": pop_bias}
-        named = {name: start for name, start in given.items() if start != "auto"}
+        named = {name: start for name, start in given.items() if not isinstance(start, str)}
         self._gate_bias = self.memory.gate_bias(num_memories, **named)
         seen = input_size + num_memories * self.memory.reads * self.memory.width
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
@@ -92,7 +94,7 @@ class MemoryLayer(nn.Module):
         """Whether the controller has gates that can be given noise: an LSTM's or a GRU's."""
         return isinstance(self.cell, Cell) and self.cell.has_gates
 
-    def initial_state(self, batch: int) -> RNNState:
+    def first_state(self, batch: int) -> RNNState:
         """Where every sequence starts: the learned controller state, a read of 0, no content."""
         h = self.h0.expand(batch, -1)
         rows = batch * self.num_memories
@@ -107,12 +109,18 @@ class MemoryLayer(nn.Module):
         counts = (self.num_memories, self.memory.reads)
         return (*(n for n in counts if n > 1), self.memory.width)
 
+    def forward(
+        self, x: Tensor, state: RNNState | None, ragged: Ragged | None, levels: NoiseLevels | None
+    ) -> tuple[Tensor, RNNState]:
+        """`run_layer`, as a call of the module: hooks fire."""
+        return self.run_layer(x, state, ragged, levels)
+
     def run_layer(
         self, x: Tensor, state: RNNState | None, ragged: Ragged | None, levels: NoiseLevels | None
     ) -> tuple[Tensor, RNNState]:
         """x [T, B, I], zeros at padded steps -> output [T, B, O], zeros there too, and the state
         after each row's last step."""
-        state = self.initial_state(x.shape[1]) if state is None else state
+        state = self.first_state(x.shape[1]) if state is None else state
         if ragged is not None:
             x, state = x[:, ragged.order], state.rows(ragged.order)
         sizes = [x.shape[1]] * x.shape[0] if ragged is None else ragged.sizes

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from pushpop.layers.buffers import cache_padded, needs_no_operator, sigmoids_first
 from pushpop.memory.autograd import refuse_second_derivative
-from pushpop.memory.ops import WALKABLE, as_array
+from pushpop.memory.ops import WALKABLE
+from pushpop.memory.state import as_array
 
 
 def can_run(x: Tensor) -> bool:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from pushpop.layers.buffers import cache_padded
 from pushpop.memory.autograd import refuse_second_derivative
-from pushpop.memory.ops import as_array
+from pushpop.memory.state import as_array
 
 AHEAD = 16  # steps whose input is multiplied at once: few enough to stay in the cache
 

@@ -136,13 +136,17 @@ class MemoryRNN(MemoryLayer):
         """All layers and directions in the order of `nn.LSTM`; this module is the first."""
         return [self, *self.further]
 
+    def initial_state(self, batch: int) -> LayerState:
+        """Where every sequence starts: learned controller states, reads of 0, empty memories."""
+        return self._joined([layer.first_state(batch) for layer in self.layers])
+
     def reset_parameters(self) -> None:
         """Draw everything anew: uniform on +-1/sqrt(hidden_size), and the gates' biases."""
         super().reset_parameters()
         for layer in self.layers[1:]:
             layer.reset_parameters()
 
-    @overload
+    @overload  # type: ignore[override]  # the layers in `further` are called with other things
     def forward(
         self,
         x: Tensor,
@@ -205,7 +209,7 @@ class MemoryRNN(MemoryLayer):
                 zip(self.layers, self._states(state, len(x), batched), strict=True)
             ):
                 given = self._dropped(out) if place else out
-                start = layer.initial_state(len(x)) if before is None else before
+                start = layer.first_state(len(x)) if before is None else before
                 h, new = layer.step_layer(given, start)
                 out = torch.tanh(layer.output(h))
                 after.append(new)
@@ -231,7 +235,8 @@ class MemoryRNN(MemoryLayer):
                 for way in range(self.num_directions):
                     layer, before = self.layers[first + way], states[first + way]
                     seen = _reversed(given, ragged) if way else given
-                    output, state = layer.run_layer(seen, before, ragged, noise)
+                    run = self.run_layer if layer is self else layer  # a call, so that hooks fire
+                    output, state = run(seen, before, ragged, noise)
                     outputs.append(_reversed(output, ragged) if way else output)
                     after.append(state)
                 x = torch.cat(outputs, dim=-1) if self.bidirectional else outputs[0]
@@ -243,9 +248,11 @@ class MemoryRNN(MemoryLayer):
         """In the order of the packed rows, which the output must keep."""
         padded, lengths = pad_packed_sequence(PackedSequence(x.data, x.batch_sizes))
         self._check_input(padded, (3,), "packed steps of [I]")
-        if state is not None and x.sorted_indices is not None:
-            state = state.rows(x.sorted_indices)
-        states = self._states(state, padded.shape[1])
+        order = x.sorted_indices
+        states = [
+            each if each is None or order is None else each.rows(order)
+            for each in self._states(state, padded.shape[1])
+        ]
         output, states_after = self._forward(padded, states, lengths, noise)
         after = self._joined(states_after)
         if x.unsorted_indices is not None:
@@ -271,8 +278,14 @@ class MemoryRNN(MemoryLayer):
             raise TypeError(f"state must be {wanted} or None; got {type(state).__name__}{many}")
         found: list[RNNState | None] = []
         for layer, each in zip(layers, states, strict=True):
-            each = each if batched else each.with_batch()
-            each.check(layer.initial_state(0), layer.memory, layer.num_memories, batch)
+            if not batched:
+                if each.parts[0].dim() != 1:
+                    raise ValueError(
+                        f"h of the state must be [{layer.hidden_size}] as the input has no batch; "
+                        f"got {list(each.parts[0].shape)}"
+                    )
+                each = each.with_batch()
+            each.check(layer.first_state(0), layer.memory, layer.num_memories, batch)
             found.append(each)
         return found
 

@@ -8,10 +8,12 @@ from torch import Tensor
 
 from pushpop.layers.cells import Controller
 from pushpop.memory import Memory, State
+from pushpop.memory.base import check_index
 
 
-def side_by_side(index: Any, batch: int, memories: int) -> Any:
+def memory_rows(index: Any, batch: int, memories: int) -> Any:
     """Rows of a batch as rows of a memory's state, in which row b * M + m is memory m of row b."""
+    check_index(index)
     if memories == 1:
         return index
     if isinstance(index, Tensor):
@@ -41,9 +43,10 @@ class RNNState(NamedTuple):
 
     def rows(self, index: Any) -> "RNNState":
         """Some rows of the batch, in any order: a slice, a list or a tensor."""
+        self._check_batch()
         batch = self.read.shape[0]
         memories = self.memory.batch_size // max(1, batch)
-        memory = self.memory.rows(side_by_side(index, batch, memories))
+        memory = self.memory.rows(memory_rows(index, batch, memories))
         return RNNState(_controller(self._each(lambda x: x[index])), self.read[index], memory)
 
     def detach(self) -> "RNNState":
@@ -65,12 +68,18 @@ class RNNState(NamedTuple):
         """Undo `with_batch`."""
         return RNNState(_controller(self._each(lambda x: x[0])), self.read[0], self.memory)
 
+    def _check_batch(self) -> None:
+        if self.parts[0].dim() == 1:
+            raise ValueError("this state is of a call without a batch: it has no rows")
+
     def _each(self, change: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
         return tuple(change(part) for part in self.parts)
 
     @classmethod
     def join(cls, states: "list[RNNState]") -> "RNNState":
         """One state of all their rows, one after the other."""
+        for state in states:
+            state._check_batch()
         if len(states) == 1:
             return states[0]
         parts = tuple(torch.cat(part) for part in zip(*(s.parts for s in states), strict=True))
@@ -126,6 +135,64 @@ class LayeredState(tuple[RNNState, ...]):
     def join(cls, states: "list[LayeredState]") -> "LayeredState":
         """One state of all their rows, one after the other."""
         return cls(RNNState.join(list(layer)) for layer in zip(*states, strict=True))
+
+
+class LSTMState(NamedTuple):
+    """The state of a deep LSTM, as `nn.LSTM` has it."""
+
+    h: Tensor  # [L, B, H], or [L, H] without a batch
+    c: Tensor
+
+    def rows(self, index: Any) -> "LSTMState":
+        """Some rows of the batch, in any order: a slice, a list or a tensor."""
+        check_index(index)
+        if self.h.dim() == 2:
+            raise ValueError("this state is of a call without a batch: it has no rows")
+        return LSTMState(self.h[:, index], self.c[:, index])
+
+    def detach(self) -> "LSTMState":
+        """The same state, cut off from the graph that made it."""
+        return LSTMState(self.h.detach(), self.c.detach())
+
+    def to(self, *args: Any, **kwargs: Any) -> "LSTMState":
+        """The same state on another device or in another dtype, as `Tensor.to`."""
+        return LSTMState(self.h.to(*args, **kwargs), self.c.to(*args, **kwargs))
+
+    @classmethod
+    def join(cls, states: "list[LSTMState]") -> "LSTMState":
+        """One state of all their rows, one after the other."""
+        return cls(torch.cat([s.h for s in states], 1), torch.cat([s.c for s in states], 1))
+
+
+class HeadsState(NamedTuple):
+    """The state of memories that are heads side by side, in row b * heads + head of `memory`."""
+
+    memory: State
+    heads: int
+
+    @property
+    def batch_size(self) -> int:
+        """B, the number of rows."""
+        return self.memory.batch_size // self.heads
+
+    def rows(self, index: Any) -> "HeadsState":
+        """Some rows of the batch, all their heads: a slice, a list or a tensor."""
+        picked = memory_rows(index, self.batch_size, self.heads)
+        return HeadsState(self.memory.rows(picked), self.heads)
+
+    def detach(self) -> "HeadsState":
+        """The same state, cut off from the graph that made it."""
+        return HeadsState(self.memory.detach(), self.heads)
+
+    def to(self, *args: Any, **kwargs: Any) -> "HeadsState":
+        """The same state on another device or in another dtype, as `Tensor.to`."""
+        return HeadsState(self.memory.to(*args, **kwargs), self.heads)
+
+    @classmethod
+    def join(cls, states: "list[HeadsState]") -> "HeadsState":
+        """One state of all their rows, one after the other."""
+        memories = [state.memory for state in states]
+        return cls(type(memories[0]).join(memories), states[0].heads)
 
 
 def _controller(parts: tuple[Tensor, ...]) -> Controller:

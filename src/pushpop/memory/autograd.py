@@ -8,13 +8,15 @@ from torch.autograd import forward_ad
 
 
 def under_transform() -> bool:
-    """Whether torch differentiates forwards, or a transform of `torch.func` is at work.
+    """Whether torch differentiates forwards, a transform of `torch.func` is at work, or a model is
+    exported to ONNX.
 
-    Kernels are not right then: a tangent would be lost without an error.
+    Kernels are not right then: a tangent would be lost without an error, and ONNX has none.
     """
     active = getattr(torch._C, "_are_functorch_transforms_active", None)
     in_functorch = active is not None and bool(active())
-    return in_functorch or forward_ad._current_level >= 0
+    forwards = getattr(forward_ad, "_current_level", -1) >= 0
+    return in_functorch or forwards or torch.onnx.is_in_onnx_export()
 
 
 NO_SECOND = "backend 'fused' has no second derivative; use backend='reference'"
@@ -39,9 +41,20 @@ class _FirstOrderOnly(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
-        if torch.is_grad_enabled():
-            raise RuntimeError(NO_SECOND)
-        return gradients
+        if not torch.is_grad_enabled():
+            return gradients
+        found: tuple[Tensor, ...] = _Refused.apply(*gradients)  # type: ignore[no-untyped-call]
+        return found
+
+
+class _Refused(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        return tuple(gradient.view_as(gradient) for gradient in gradients)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        raise RuntimeError(NO_SECOND)
 
 
 def first_order_only(*tensors: Tensor) -> tuple[Tensor, ...]:

@@ -6,7 +6,7 @@ state, and computes one step; everything else here has a default. No code outsid
 for a memory by its name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 import torch
@@ -65,8 +65,9 @@ class Memory(nn.Module, Generic[S]):
     """V, how many vectors a step takes."""
     reads: ClassVar[int] = 1
     """R, how many vectors a step gives."""
-    bias_names: ClassVar[tuple[str, ...]] = ()
-    """The names under which `gate_bias` takes where biases start."""
+    biases: ClassVar[Mapping[str, Bias | None]] = {}
+    """The biases of gates that can be set by name, and where they start if nobody does; `None`: as
+    weights are drawn. `gate_bias` makes numbers of them."""
     kernel: ClassVar[int | None] = None
     """The number of the memory in the CPU kernels of recurrent layers; `None`: it has none. It is
     not inherited: a subclass may do something else."""
@@ -86,6 +87,12 @@ class Memory(nn.Module, Generic[S]):
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
         self.width, self.backend = width, backend
         self.choose_backend(None)
+        sorts = [name.partition(" ")[0] for name in self.gate_names]
+        if [sort for sort, n in self.gate_sorts.items() for _ in range(n)] != sorts:
+            given = ", ".join(self.gate_names)
+            raise ValueError(
+                f"gates of one sort must stand side by side in gate_names; got {given}"
+            )
 
     @property
     def gates(self) -> int:
@@ -130,7 +137,10 @@ class Memory(nn.Module, Generic[S]):
         return found
 
     def call_step(self, values: Tensor, gates: Tensor, state: S | None) -> tuple[Tensor, S]:
-        """What `run_step` does, as a call of the module where somebody hung a hook on it."""
+        """What `run_step` does, from the empty state if none is given, and as a call of the module
+        where somebody hung a hook on it."""
+        if state is None:
+            state = self.empty(len(values), device=values.device, dtype=values.dtype)
         if not has_hooks(self):
             return self.run_step(values, gates, state)
         reads, state = self.run(values[None], gates[None], state)
@@ -151,8 +161,8 @@ class Memory(nn.Module, Generic[S]):
         by name; a memory refuses those that it does not have.
         """
         for name in given:
-            gates = ", ".join(self.gate_names)
-            raise ValueError(f"memory {self.kind!r} has no {name}: its gates are {gates}")
+            known = ", ".join(self.biases) or "none that could be set"
+            raise ValueError(f"memory {self.kind!r} has no {name}: its starting biases are {known}")
         return [[None] * self.gates for _ in range(memories)]
 
     def check_state(self, state: S, batch: int, like: Tensor) -> None:
@@ -214,19 +224,24 @@ class Memory(nn.Module, Generic[S]):
         return f"{self.width}, backend={self.backend!r}"
 
 
+HOOKS = ("forward_hooks", "forward_pre_hooks", "backward_hooks", "backward_pre_hooks")
+
+
 def has_hooks(module: nn.Module) -> bool:
     """Whether somebody hung a hook on a module, or on all: it must then be called to count."""
-    torch_hooks = nn.modules.module
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-        or torch_hooks._global_forward_hooks
-        or torch_hooks._global_forward_pre_hooks
-        or torch_hooks._global_backward_hooks
-        or torch_hooks._global_backward_pre_hooks
+    return any(
+        getattr(module, f"_{kind}", None) or getattr(nn.modules.module, f"_global_{kind}", None)
+        for kind in HOOKS
     )
+
+
+def check_index(index: Any) -> None:
+    """Raise if rows are picked by one number, which would take the batch away."""
+    if isinstance(index, int):
+        raise TypeError(
+            f"rows of a state are picked by a list, a slice or a tensor; got {index}, did you mean "
+            f"[{index}]?"
+        )
 
 
 class TensorState:
@@ -245,6 +260,7 @@ class TensorState:
 
     def rows(self, index: Any) -> Self:
         """Some rows of the batch, in any order."""
+        check_index(index)
         return type(self)(self.cells[index])
 
     def detach(self) -> Self:
@@ -300,6 +316,22 @@ class CellMemory(Memory[TensorState]):
             state = self.empty(len(values), device=values.device, dtype=values.dtype)
         reads, cells = self.update(values, gates, state.cells)
         return reads, self.state_type(cells)
+
+    def check_state(self, state: TensorState, batch: int, like: Tensor) -> None:
+        """Raise unless this is a state of `batch` rows for this memory, in dtype and device as
+        `like`."""
+        if type(state) is not self.state_type:
+            wanted = self.state_type.__name__
+            raise TypeError(f"state must be a {wanted} or None; got {type(state).__name__}")
+        super().check_state(state, batch, like)
+        if state.cells.shape[2] != self.width:
+            raise ValueError(
+                f"state has cells {state.cells.shape[2]} wide, this memory is {self.width} wide"
+            )
+        if state.cells.dtype != like.dtype:
+            raise TypeError(f"state must be {like.dtype} as the input is; got {state.cells.dtype}")
+        if state.cells.device != like.device:
+            raise ValueError(f"state must be on {like.device}; got {state.cells.device}")
 
     def export_state(self) -> tuple[str, ...]:
         """The cells [B, N, D]."""

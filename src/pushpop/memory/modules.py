@@ -1,6 +1,6 @@
 """The paper's three memories as modules: their public calls, and what they say of themselves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -26,7 +26,9 @@ class NeuralMemory(Memory[MemoryState]):
 
     ends: ClassVar[int] = 1
     gate_names: ClassVar[tuple[str, ...]] = ("push", "pop")
-    bias_names = ("push_bias", "pop_bias")
+    equations: ClassVar[str]
+    """Whose equations these are; a subclass under another name keeps them."""
+    biases: ClassVar[Mapping[str, Bias | None]] = {"push_bias": None, "pop_bias": -1.0}
     picture = "intervals"
     push_ends: ClassVar[tuple[str, ...]] = ("top",)
     read_ends: ClassVar[tuple[str, ...]] = ("top",)
@@ -40,8 +42,11 @@ class NeuralMemory(Memory[MemoryState]):
     ) -> tuple[Tensor, MemoryState]:
         """Run T steps (pop, push, read); returns the reads, shaped as `values`, and the state."""
         self._check(values, push, pop, state, "TB")
-        chosen = self.choose_backend(values)
-        reads, state = ops.run(self.kind, *self._with_ends(values, push, pop), state, chosen)
+        given = self._with_ends(values, push, pop)
+        if self._has_own_step:
+            reads, state = super().forward(given[0], torch.cat(given[1:], dim=-1), state)
+        else:
+            reads, state = ops.run(self.equations, *given, state, self.choose_backend(values))
         return self._without_ends(reads), state
 
     def step(
@@ -49,9 +54,18 @@ class NeuralMemory(Memory[MemoryState]):
     ) -> tuple[Tensor, MemoryState]:
         """Run one step, without the time axis. Old states stay valid."""
         self._check(value, push, pop, state, "B")
-        chosen = self.choose_backend(value)
-        read, state = ops.step(self.kind, *self._with_ends(value, push, pop), state, chosen)
+        given = self._with_ends(value, push, pop)
+        if self._has_own_step:
+            read, state = self.run_step(given[0], torch.cat(given[1:], dim=-1), state)
+        else:
+            read, state = ops.step(self.equations, *given, state, self.choose_backend(value))
         return self._without_ends(read), state
+
+    @property
+    def _has_own_step(self) -> bool:
+        """Whether a subclass, or somebody on the module itself, has replaced `run_step`."""
+        own = type(self).run_step is not NeuralMemory.run_step
+        return own or "run_step" in vars(self)
 
     def run(
         self, values: Tensor, gates: Tensor, state: MemoryState | None
@@ -70,7 +84,7 @@ class NeuralMemory(Memory[MemoryState]):
         push, pop = gates.chunk(2, dim=-1)
         if self.validate:
             check_values(values, push, pop, state)
-        return ops.step(self.kind, values, push, pop, state, self.choose_backend(values))
+        return ops.step(self.equations, values, push, pop, state, self.choose_backend(values))
 
     def empty(
         self, batch: int, *, device: Any = None, dtype: torch.dtype | None = None
@@ -83,24 +97,25 @@ class NeuralMemory(Memory[MemoryState]):
         """A push and a pop of 0."""
         return [0.0] * self.gates
 
-    def gate_bias(
-        self, memories: int = 1, *, push_bias: Bias | None = None, pop_bias: Bias | None = -1.0,
-        **given: Bias | None,
-    ) -> list[list[float | None]]:  # fmt: skip
+    def gate_bias(self, memories: int = 1, **given: Bias | None) -> list[list[float | None]]:
         """Pushes start as they are drawn and pops at -1: pops that empty the memory teach nothing.
 
         A bias is one number; or one for each memory, or for each end of a deque; or (top, bottom)
         for each of several deques.
         """
-        if given:
-            return super().gate_bias(memories, **given)
-        push = self._biases("push_bias", push_bias, memories)
-        pop = self._biases("pop_bias", pop_bias, memories)
+        unknown = {name: start for name, start in given.items() if name not in self.biases}
+        if unknown:
+            return super().gate_bias(memories, **unknown)
+        push, pop = (
+            self._biases(name, given.get(name, start), memories)
+            for name, start in self.biases.items()
+        )
         return [[*d, *u] for d, u in zip(push, pop, strict=True)]
 
     def _biases(self, name: str, bias: Bias | None, memories: int) -> list[list[float | None]]:
         if bias is None:
             return [[None] * self.ends for _ in range(memories)]
+        bias = bias.tolist() if hasattr(bias, "tolist") else bias  # a tensor or an array
         one_each = self.ends == 1  # then a list has a number for each memory
         given: list[Any] = list(bias) if isinstance(bias, Sequence) else [bias]
         if one_each or any(isinstance(row, Sequence) for row in given):
@@ -111,7 +126,8 @@ class NeuralMemory(Memory[MemoryState]):
         rows = [row * self.ends if len(row) == 1 else row for row in rows]
         if len(rows) != memories or any(len(row) != self.ends for row in rows):
             what = "one number" if one_each else "one number or (top, bottom)"
-            many = "" if memories == 1 else f", or {memories} of that, one a memory"
+            each = "numbers" if one_each else "pairs (top, bottom)"
+            many = "" if memories == 1 else f", or a list of {memories} {each}, one a memory"
             raise ValueError(f"{name} of a {self.kind} must be {what}{many}; got {bias}")
         return [[float(number) for number in row] for row in rows]
 
@@ -128,7 +144,7 @@ class NeuralMemory(Memory[MemoryState]):
     ) -> tuple[Tensor, list[Tensor]]:
         """The paper's equations."""
         push, pop = gates.chunk(2, dim=-1)
-        V, s, reads = reference.STEPS[self.kind](state[0], state[1], values, push, pop)
+        V, s, reads = reference.STEPS[self.equations](state[0], state[1], values, push, pop)
         return reads, [V, s]
 
     def all_backends(self) -> tuple[str, ...]:
@@ -190,8 +206,8 @@ class NeuralStack(NeuralMemory):
     values [T, B, D], push [T, B], pop [T, B] -> reads [T, B, D] and the state.
     """
 
-    kind = "stack"
-    kernel = ops.KINDS.index(kind)
+    kind = equations = "stack"
+    kernel = ops.KINDS.index(equations)
 
 
 class NeuralQueue(NeuralMemory):
@@ -200,8 +216,8 @@ class NeuralQueue(NeuralMemory):
     values [T, B, D], push [T, B], pop [T, B] -> reads [T, B, D] and the state.
     """
 
-    kind = "queue"
-    kernel = ops.KINDS.index(kind)
+    kind = equations = "queue"
+    kernel = ops.KINDS.index(equations)
     read_ends = ("bottom",)
 
 
@@ -212,8 +228,8 @@ class NeuralDeque(NeuralMemory):
     pops the top, then the bottom, then pushes both, then reads both.
     """
 
-    kind = "deque"
-    kernel = ops.KINDS.index(kind)
+    kind = equations = "deque"
+    kernel = ops.KINDS.index(equations)
     ends = 2
     values = reads = 2
     gate_names = ("push top", "push bottom", "pop top", "pop bottom")

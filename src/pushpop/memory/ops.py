@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pushpop.memory import intervals, reference
 from pushpop.memory.autograd import refuse_second_derivative
-from pushpop.memory.state import Cells, MemoryState, Walked
+from pushpop.memory.state import Cells, MemoryState, Walked, as_array
 
 KINDS = ("stack", "queue", "deque")
 WALKABLE = (torch.float32, torch.float64)
@@ -207,11 +207,6 @@ def _backward(ctx: Any, grad_reads: Tensor | None, grad_strengths: Tensor | None
 
 walk.register_autograd(_backward, setup_context=_setup_context)
 refuse_second_derivative(walk_backward)
-
-
-def as_array(x: Tensor) -> Any:
-    """What kernels work on: the same memory, where the tensor is contiguous."""
-    return x.detach().contiguous().numpy()
 
 
 def load_kernels() -> Any:

@@ -1,5 +1,6 @@
 """The memories by name."""
 
+from copy import deepcopy
 from typing import Any, TypeVar
 
 from pushpop.memory.base import Memory
@@ -44,6 +45,10 @@ def make_memory(memory: str | Memory[Any], width: int | None, backend: str) -> M
         raise TypeError(f"memory must be a name or a Memory; got {type(memory).__name__}")
     if width is not None and memory.width != width:
         raise ValueError(f"the given memory is {memory.width} wide; expected {width}")
+    if memory.backend == "auto" and backend != "auto":
+        memory = deepcopy(memory)  # it is somebody else's
+        memory.backend = backend
+        memory.choose_backend(None)
     if backend not in ("auto", memory.backend):
         raise ValueError(
             f"backend is {backend!r} and that of the given memory {memory.backend!r}: expected the "

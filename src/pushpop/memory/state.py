@@ -5,6 +5,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from pushpop.memory.base import check_index
+
 
 class Held(Protocol):
     """A form in which cells are held: as tensors, by row number, or in a ring."""
@@ -213,11 +215,7 @@ class MemoryState:
 
     def rows(self, index: Any) -> "MemoryState":
         """Some rows of the batch, in any order: a slice, a list or a tensor."""
-        if isinstance(index, int):
-            raise TypeError(
-                f"a memory state is indexed by rows of the batch, as a list or tensor; got {index},"
-                f" did you mean [[{index}]]?"
-            )
+        check_index(index)
         return MemoryState(self.values[index], self.strengths[index])
 
     def __getitem__(self, index: Any) -> "MemoryState":
@@ -255,3 +253,8 @@ def _live_rows(state: MemoryState) -> list[Tensor]:
     """A row's live cells as one table [n, D + 1], the strength first."""
     tables = torch.cat([state.strengths[..., None], state.values], dim=-1).detach()
     return [table[table[:, 0] != 0] for table in tables]
+
+
+def as_array(x: Tensor) -> Any:
+    """What kernels work on: the same memory, where the tensor is contiguous."""
+    return x.detach().contiguous().numpy()

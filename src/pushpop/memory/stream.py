@@ -16,8 +16,7 @@ from torch import Tensor
 
 from pushpop.memory.kernels import Array
 from pushpop.memory.kernels_ring import Overwritten, Ring, rollback, step_in_place
-from pushpop.memory.ops import as_array
-from pushpop.memory.state import Cells
+from pushpop.memory.state import Cells, as_array
 
 SMALLEST_RING = 16
 STEPS_A_SLOT = 8

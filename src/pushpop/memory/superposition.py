@@ -17,6 +17,10 @@ from torch import Tensor
 from pushpop.memory.base import CellMemory, TensorState
 
 
+class SuperpositionState(TensorState):
+    """The cells of a superposition stack, [B, t, D] after t steps, the top first."""
+
+
 class SuperpositionStack(CellMemory):
     """A stack whose actions are mixed: values [T, B, 1, D], gates [T, B, 3] (push, pop, noop).
 
@@ -28,6 +32,7 @@ class SuperpositionStack(CellMemory):
     kind = "superposition"
     gate_names = ("push", "pop", "noop")
     picture = "positions"
+    state_type = SuperpositionState
 
     def squash(self, logits: Tensor) -> Tensor:
         """A softmax over the three actions."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from pushpop.memory import kernels, kernels_backward
 from pushpop.memory.kernels import DEQUE, STACK, FinalCells, LiveCells, PopLog, ReadTable, Values
 from pushpop.memory.kernels_backward import BackwardCells, ValueGrads
-from pushpop.memory.ops import as_array
+from pushpop.memory.state import as_array
 
 
 class Walker:

@@ -6,7 +6,14 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from pushpop.layers import DeepLSTM, LayeredState, MemoryRNN, NoiseLevels, RNNState
+from pushpop.layers import (
+    DeepLSTM,
+    LayeredState,
+    LSTMState,
+    MemoryRNN,
+    NoiseLevels,
+    RNNState,
+)
 from pushpop.models.config import TransducerConfig
 
 RowLengths = Tensor | Sequence[int] | None
@@ -30,17 +37,6 @@ class Body(Protocol):
 
     def step(self, x: Tensor, state: Any = None) -> tuple[Tensor, BodyState]:
         """x [B, E] -> [B, E] and the state."""
-
-
-class LSTMState(NamedTuple):
-    """The state of a deep LSTM."""
-
-    h: Tensor  # [L, B, H]
-    c: Tensor
-
-    def rows(self, index: Any) -> "LSTMState":
-        """Some rows of the batch, in any order."""
-        return LSTMState(self.h[:, index], self.c[:, index])
 
 
 class SourceState(NamedTuple):
@@ -72,12 +68,12 @@ class LSTMBody(nn.Module):
     ) -> tuple[Tensor, LSTMState]:  # fmt: skip
         """x [T, B, E] -> [T, B, E] and the state. There are no gates to give noise to."""
         hidden, after = self.lstm(x, state, lengths)
-        return torch.tanh(self.output(hidden)), LSTMState(*after)
+        return torch.tanh(self.output(hidden)), after
 
     def step(self, x: Tensor, state: LSTMState | None = None) -> tuple[Tensor, LSTMState]:
         """x [B, E] -> [B, E] and the state."""
         hidden, after = self.lstm.step(x, state)
-        return torch.tanh(self.output(hidden)), LSTMState(*after)
+        return torch.tanh(self.output(hidden)), after
 
 
 class MemoryBody(nn.Module):

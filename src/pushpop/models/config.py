@@ -15,8 +15,8 @@ Bias = float | tuple[float, float]
 StartingBias = Bias | Literal["auto"] | None
 WIDEST, DEEPEST = 2**16, 1000
 CELL_NAMES = get_args(CellName)
-STARTING_BIASES = {"push_bias": None, "pop_bias": -1.0}
-"""The biases that a config has, and what "auto" is."""
+BIASES: dict[str, Bias | None] = {"push_bias": None, "pop_bias": -1.0}
+"""The starting biases that a config has, and what "auto" is called where there is no memory."""
 
 
 def memory_names() -> tuple[str, ...]:
@@ -88,12 +88,11 @@ class TransducerConfig:
             raise InputError(f"heads is {self.heads} with memory 'none', expected 1")
         if self.memory == NO_MEMORY and self.cell != "lstm":
             raise InputError(f"cell is {self.cell!r} with memory 'none', expected 'lstm'")
-        for name, usual in STARTING_BIASES.items():
+        known = BIASES if self.memory == NO_MEMORY else MEMORIES[self.memory].biases
+        for name in BIASES:
             given = getattr(self, name)
-            has_it = self.memory == NO_MEMORY or name in MEMORIES[self.memory].bias_names
-            if given == "auto":
-                given = usual if has_it else None
-            object.__setattr__(self, name, self._bias(name, given))
+            start = known.get(name) if given == "auto" else given
+            object.__setattr__(self, name, self._bias(name, start))
         self._check_biases()
 
     def _bias(self, name: str, given: Any) -> Bias | None:
@@ -106,9 +105,9 @@ class TransducerConfig:
 
     def starting_biases(self) -> dict[str, Any]:
         """The biases that the memory has, by name."""
-        given = {name: getattr(self, name) for name in STARTING_BIASES}
-        names = MEMORIES[self.memory].bias_names if self.memory != NO_MEMORY else ()
-        return {name: bias for name, bias in given.items() if name in names or bias is not None}
+        known = BIASES if self.memory == NO_MEMORY else MEMORIES[self.memory].biases
+        given = {name: getattr(self, name) for name in BIASES}
+        return {name: bias for name, bias in given.items() if name in known or bias is not None}
 
     def _check_biases(self) -> None:
         if self.memory == NO_MEMORY:

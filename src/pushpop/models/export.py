@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, writing
 from pushpop.files import write_file
-from pushpop.layers import MemoryRNN
-from pushpop.models.body import LSTMBody, LSTMState, MemoryBody
+from pushpop.layers import LSTMState, MemoryRNN
+from pushpop.models.body import LSTMBody, MemoryBody
 from pushpop.models.export_source import source_graph
 from pushpop.models.transducer import Transducer
 
@@ -74,7 +74,7 @@ class TransducerStep(nn.Module):
             return [s[:, None].repeat(1, batch, 1) for s in (body.lstm.h0, body.lstm.c0)]
         state: list[Tensor] = []
         for head in self.heads:
-            first = head.initial_state(batch)
+            first = head.first_state(batch)
             state += [*(part.clone() for part in first.parts), first.read.flatten(1)]
             state += head.memory.export_tensors(first.memory)
         return state
@@ -151,10 +151,8 @@ def export_onnx(model: Transducer, path: str | Path) -> list[Path]:
     finally:
         model.train(training)
     for name, graph in written.items():
-        try:
+        with writing(name):
             write_file(name, graph.SerializeToString())
-        except OSError as error:
-            raise InputError(f"{name}: cannot be written: {error.strerror or error}") from None
     return list(written)
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pushpop.errors import InputError, did_you_mean, reading
+from pushpop.memory import MEMORIES
 from pushpop.models import OUTPUT_SCALE
 from pushpop.models.config import (
+    BIASES,
     NO_MEMORY,
     CellName,
     EncoderName,
@@ -135,7 +137,7 @@ class TrainConfig:
     )
     memory: str = option(
         "stack",
-        "stack, queue, deque, superposition, tape, or none for a deep LSTM",
+        f"{', '.join(MEMORIES)}, or none for a deep LSTM",
         read=read_memory,
     )
     layers: int = option(1, "layers of the deep LSTM, or of controllers with memories", least=1)
@@ -355,8 +357,21 @@ class TrainConfig:
         return {name: (here[name], there[name]) for name in here if here[name] != there[name]}
 
     def override(self, options: Mapping[str, Any]) -> "TrainConfig":
-        """This config with other values for some options; all others stay, whatever the recipe."""
+        """This config with other values for some options; all others stay.
+
+        The values of a recipe are filled in when a config is made: another recipe needs another
+        config. Starting biases that the memory had by itself go with it.
+        """
         check_names(options)
+        if options.get("recipe", self.recipe) != self.recipe:
+            raise InputError(
+                f"recipe is {options['recipe']!r}, and these options were filled in by "
+                f"{self.recipe!r}: make a new config of what was given"
+            )
+        if options.get("memory", self.memory) != self.memory:
+            own = replace(self.model, push_bias="auto", pop_bias="auto")
+            same = [name for name in BIASES if getattr(own, name) == getattr(self, name)]
+            options = {**dict.fromkeys(same, "auto"), **options}
         return replace(self, **options)
 
 

@@ -1,6 +1,5 @@
 """The models that a command or a server was asked to show."""
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ class Entry:
 def open_model(text: str) -> Entry:
     """A shipped model by name, a saved model or a training run by its path."""
     path = find_model(text)
-    found = load_trained(path, "unknown", lambda line: print("pushpop:", line, file=sys.stderr))
+    found = load_trained(path, "unknown")
     return Entry(path.resolve().name, found.model.eval(), _task_of(path, found.model))
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, writing
 from pushpop.files import write_file
 from pushpop.viewer.page import page_data, trace_page
 from pushpop.viewer.trace import Trace
@@ -13,10 +13,8 @@ from pushpop.viewer.trace import Trace
 def export(trace: Trace, path: Path) -> None:
     """Write a trace as the kind of file that its name ends in, whole or not at all."""
     data = FORMATS[path.suffix.lower()](trace)
-    try:
+    with writing(path):
         write_file(path, data)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def _html(trace: Trace) -> bytes:
