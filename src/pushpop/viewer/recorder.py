@@ -12,7 +12,7 @@ from pushpop.models.body import SourceState
 from pushpop.viewer.positions import PositionReplay
 from pushpop.viewer.replay import Amounts, Moment, Replay, Written
 
-NO_MEMORY = "this model has no memory: there is nothing to picture"
+NO_MEMORY_NOTE = "this model has no memory: there is nothing to picture"
 SEVERAL = "this model has several memories, and only one can be pictured"
 NOT_LINEAR = "reads something else than the mixture of values that its gates make"
 
@@ -43,7 +43,7 @@ class Recorder:
         self.found = found = Recording()
         if self.body is None:
             several = model.config.memory != "none"
-            found.note = SEVERAL if several else NO_MEMORY
+            found.note = SEVERAL if several else NO_MEMORY_NOTE
             return
         memory, dtype = self.body.memory, model.output_table.weight.dtype
         found.memory, found.gate_names = memory.kind, memory.gate_names
