@@ -81,7 +81,7 @@ def length_table(choices: list[Choice]) -> Summary:
     return Summary(
         "lengths",
         "Accuracy at single lengths",
-        "Coarse / fine accuracy on sources of exactly so many symbols; trained on 8-64.",
+        "Coarse / fine accuracy on sources of exactly so many symbols.",
         ("task", "model", "recipe", *(f"{length:,}" for length in lengths)),
         lines,
     )
