@@ -12,6 +12,7 @@ from pushpop.memory import (
     register_memory,
 )
 from pushpop.models import Transducer, TransducerConfig
+from pushpop.training import fit as _fit  # noqa: F401  # gives `Transducer.fit` what it calls
 
 __all__ = [
     "DeepLSTM",

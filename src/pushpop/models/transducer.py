@@ -1,9 +1,9 @@
 """A transducer: reads `SOS source SEP`, writes `target EOS`, one symbol at a time."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
-from typing import Any, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +52,10 @@ class Transducer(nn.Module):
         output_scale: the output table starts uniform on plus or minus this. The body starts as
             `MemoryRNN` and `DeepLSTM` do.
     """
+
+    fitter: ClassVar[Callable[..., "Transducer"]]
+    """What `fit` calls. Training is above models: `pushpop.training.fit` sets it when the package
+    is imported."""
 
     def __init__(
         self,
@@ -263,9 +267,7 @@ class Transducer(nn.Module):
             show: whether to print how it goes.
             options: those of `TrainConfig`, as in memory="deque", hidden=256, seed=1.
         """
-        from pushpop.training.fit import fit  # above this in the layering, and needed only here
-
-        return fit(pairs, valid, run, show, options)
+        return cls.fitter(pairs, valid, run, show, options)
 
     def score(self, pairs: Iterable[Sequence[str]], beam: int = 1) -> dict[str, Any]:
         """How right predictions are for pairs as `fit` takes them: accuracy, word_error_rate,

@@ -69,3 +69,6 @@ def check_pairs(pairs: Iterable[Strings], what: str) -> list[list[str]]:
     if not rows:
         raise InputError(f"{what}: no pairs")
     return rows
+
+
+Transducer.fitter = staticmethod(fit)
