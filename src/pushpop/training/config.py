@@ -12,17 +12,24 @@ from pushpop.memory import MEMORIES
 from pushpop.models import OUTPUT_SCALE
 from pushpop.models.config import (
     BIASES,
-    NO_MEMORY,
     CellName,
     EncoderName,
     StartingBias,
     TransducerConfig,
 )
-from pushpop.options import NOT_GIVEN, option, read_option, read_value
+from pushpop.options import NOT_GIVEN, option, read_option
 from pushpop.tasks import LengthRange, get_task, parse_lengths
 from pushpop.tasks.pairs_columns import parse_columns
 from pushpop.tasks.pairs_file import is_pairs_file
 from pushpop.tasks.pairs_text import Normalise
+from pushpop.training.readers import (
+    SEEDS_APART,
+    parse_starts,
+    read_bias,
+    read_lengths,
+    read_memory,
+    read_starts,
+)
 from pushpop.training.recipes import RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
@@ -35,88 +42,6 @@ CHANGEABLE = (
     "tensorboard",
 )  # fmt: skip
 """Options that a run can go on under other values of: they say when it stops, not what it does."""
-
-
-def read_memory(name: str, given: Any) -> Any:
-    """The name of a memory; none is YAML's null too."""
-    return read_value(name, str, NO_MEMORY if given is None else given)
-
-
-def read_bias(name: str, given: Any) -> Any:
-    """A number, two, auto or nothing; `TransducerConfig` checks what came out."""
-    if not isinstance(given, str) or given == "auto":
-        return given
-    text = given.strip("[]() ")
-    if text in ("none", "null", ""):
-        return None
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(
-            f"{name} is {given!r}, expected a number, two for a deque as in [1,-3], auto or none"
-        ) from None
-    return numbers if len(numbers) > 1 else numbers[0]
-
-
-START_OPTIONS = (
-    "curriculum_start", "push_bias", "pop_bias", "learning_rate", "input_scale", "output_scale",
-    "seed",
-)  # fmt: skip
-"""Options in which the starts of a race may differ."""
-SEEDS_APART = 1_000_000
-"""How far the seeds of two starts of a race are apart, unless they are given."""
-
-
-def read_starts(name: str, given: Any) -> str:
-    """The starts of a race as text, from text or from a list of options for each."""
-    if isinstance(given, list | tuple):
-        given = "; ".join(
-            " ".join(f"{key}={_one_word(value)}" for key, value in each.items())
-            if isinstance(each, Mapping)
-            else str(each)
-            for each in given
-        )
-    text = read_value(name, str, "" if given in (None, "none") else given)
-    starts = parse_starts(name, text)
-    return "; ".join(" ".join(f"{key}={value}" for key, value in each.items()) for each in starts)
-
-
-def parse_starts(name: str, text: str) -> list[dict[str, str]]:
-    """The options of each start, as text."""
-    starts = []
-    for part in text.split(";") if text.strip() else []:
-        pairs = [word.partition("=") for word in part.split()]
-        for key, equals, value in pairs:
-            if not equals or not value or key not in START_OPTIONS:
-                hint = did_you_mean(key, START_OPTIONS) if equals else ""
-                raise InputError(
-                    f"{name}: {key + equals + value!r}, expected option=value, with one of "
-                    f"{', '.join(START_OPTIONS)}{hint}"
-                )
-        starts.append({key: value for key, _, value in pairs})
-    if len(starts) == 1:
-        raise InputError(f"{name} is {text!r}: one start, expected two or more for a race")
-    return starts
-
-
-def _one_word(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return "none" if value is None else str(value)
-
-
-def read_lengths(name: str, given: Any) -> str:
-    """A range as text: from text, from the two ends of it, or from one length."""
-    if isinstance(given, list | tuple) and len(given) == 2:
-        given = f"{given[0]}-{given[1]}"
-    elif type(given) is int:
-        given = str(given)
-    text = read_value(name, str, given)
-    try:
-        low, high = parse_lengths(text)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
-    return f"{low}-{high}"
 
 
 @dataclass(frozen=True)

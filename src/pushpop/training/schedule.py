@@ -90,15 +90,17 @@ class Progress:
 
     def has_arrived(self, config: TrainConfig) -> bool:
         """Whether sources of full length are learnt."""
-        recent = self.recent(config)
-        at_full_length = self.longest >= config.training_range[1]
-        return at_full_length and recent is not None and recent < config.curriculum_below
+        return self._below(config, config.curriculum_below)
 
     def is_steady(self, config: TrainConfig) -> bool:
         """Whether the task is learnt so well that the rate may fade."""
+        return self._below(config, config.decay_below)
+
+    def _below(self, config: TrainConfig, limit: float) -> bool:
+        """Whether the window at full length has a perplexity below a limit."""
         recent = self.recent(config)
         at_full_length = self.longest >= config.training_range[1]
-        return at_full_length and recent is not None and recent < config.decay_below
+        return at_full_length and recent is not None and recent < limit
 
     def has_fallen(self, config: TrainConfig) -> bool:
         """Whether what was set aside is to be taken back."""

@@ -41,7 +41,7 @@ class Session:
     ) -> None:
         self.config, self.run, self.view, self.signals = config, run, view, signals
         self.group, self.data = group, data
-        self.trainer: Trainer | Race = make_trainer(config, group, data, None)
+        self.trainer: Trainer | Race  # from `resume` on
         starts = [each for each in (config, *config.start_configs()) if each.curriculum_start]
         first = [Progress.start(each).lengths(each) for each in starts]
         for lengths in (config.training_range, config.testing_range, *first):
@@ -57,11 +57,12 @@ class Session:
     def resume(self) -> None:
         """Take up the latest checkpoint that is whole, if there is one."""
         found = load_latest(self.run.checkpoints, self.view.message, set_aside=True)
+        checkpoint = None if found is None else found[1]
+        try:
+            self.trainer = make_trainer(self.config, self.group, self.data, checkpoint)
+        except InputError as error:
+            raise InputError(f"{self.run.checkpoints}: {error}" if found else str(error)) from None
         if found is not None:
-            try:
-                self.trainer = make_trainer(self.config, self.group, self.data, found[1])
-            except InputError as error:
-                raise InputError(f"{self.run.checkpoints}: {error}") from None
             if self.progress.settled == self.progress.step:
                 self.saved_step = self.progress.step
             before = self.run.environment()
