@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from pushpop.cli import main
-from pushpop.experiments.report import BEGIN, END, make_report, put_into_readme
+from pushpop.experiments.report import make_report, marks, put_into_page
 from pushpop.experiments.selection import RULE
+from pushpop.experiments.summaries import share_interval
 from tests.experiments.fabricated import fabricate
 
 Captured = pytest.CaptureFixture[str]
@@ -27,7 +28,7 @@ def fabricate_results(folder: Path) -> Path:
     stack = {"task": "reverse", "memory": "stack", "seed": 4}
     fabricate(folder / "runs" / "reverse-stack", [(3.0, 0.5, 0.25)], **stack)
     ours: dict[str, Any] = {"task": "copy", "memory": "deque", "recipe": "pushpop"}
-    ours |= {"hidden": 48, "memory_width": 64, "learning_rate": 0.003}
+    ours |= {"hidden": 48, "memory_width": 64}
     fabricate(folder / "runs" / "ours", [(1.0, 1.0, 1.0)], lengths={128: 1.0, 256: 0.75}, **ours)
     return folder
 
@@ -93,8 +94,11 @@ def test_the_markdown_table_reads_so(files: dict[str, str]) -> None:
     ]
     assert lines[-1] == (
         "Accuracies are coarse / fine. Sources have 8-64 symbols in training and 65-128 in "
-        "testing. Solved at: the first test with a coarse accuracy of 0.99 or more on both "
-        "lengths, in batches. Size: width of the controller / of the memory."
+        "testing (recipe `paper`), or 1-64 symbols in training and 65-128 in testing (recipe "
+        "`pushpop`). Solved at: the first test with a coarse accuracy of 0.99 or more on both "
+        "lengths, in batches. Size: width of the controller / of the memory. Within 0.05 of the "
+        "paper's coarse accuracies, in training and in testing: 1 of 2 finished rows under its "
+        "recipe."
     )
 
 
@@ -184,8 +188,41 @@ def test_seeds_of_the_same_run_are_counted_together(results: Path) -> None:
         )
     assert (
         "| Sequence reversal | Stack-LSTM | paper | 32/256 | 0.001 | pop_bias 0.0 | 2 of 3 "
-        "| 1,000 / 1,000 / 1,000 | 3,000 |\n" in make_report(results).files["seeds.md"]
+        "| 0.21-0.94 | 1,000 / 1,000 / 1,000 | 3,000 | 60 / 60 / 60 |\n"
+        in make_report(results).files["seeds.md"]
     )
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "interval"),
+    [(5, 5, (0.5655, 1.0)), (0, 5, (0.0, 0.4345)), (48, 50, (0.8654, 0.9890))],
+)
+def test_shares_have_wilsons_interval(
+    successes: int, trials: int, interval: tuple[float, float]
+) -> None:
+    assert share_interval(successes, trials) == pytest.approx(interval, abs=1e-4)
+
+
+def test_a_run_counts_by_the_model_that_it_kept(results: Path) -> None:
+    for seed, end in ((1, 1.0), (2, 0.5)):
+        curve = [(1.5, 1.0, 1.0), (1.0, 1.0, end)]
+        fabricate(results / "seeds" / f"seed{seed}", curve, task="flip", seed=seed, hidden=32)
+    line = next(x for x in make_report(results).files["seeds.md"].splitlines() if "flipping" in x)
+    assert "| 1 of 2 |" in line
+
+
+def test_recipes_and_lengths_of_their_own_do_not_ask_for_all_rows_of_the_paper(
+    tmp_path: Path,
+) -> None:
+    ours: dict[str, Any] = {"task": "copy", "memory": "deque", "recipe": "pushpop"}
+    fabricate(tmp_path / "ours" / "copy", [(1.0, 1.0, 1.0)], **ours)
+    rows = make_report(tmp_path / "ours").rows
+    assert [(row.recipe, row.task, row.train_lengths) for row in rows] == [
+        ("pushpop", "copy", "1-64")
+    ]
+    short = {"task": "gender", "memory": "queue", "train_lengths": "5-9", "test_lengths": "5-9"}
+    fabricate(tmp_path / "short" / "gender", [(1.0, 1.0, 1.0)], **short)
+    assert {row.task for row in make_report(tmp_path / "short").rows} == {"gender"}
 
 
 def test_runs_on_files_of_pairs_are_left_out_with_a_word(results: Path) -> None:
@@ -254,18 +291,20 @@ def test_without_matplotlib_there_are_tables_only(
     assert not [name for name in report.files if name.endswith(".svg")]
 
 
-def test_the_table_goes_into_a_readme_between_the_marks(
+def test_tables_go_into_a_page_between_their_marks(
     files: dict[str, str], results: Path, tmp_path: Path, capsys: Captured
 ) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    main(["report", str(results), "--readme", str(readme)])
-    table = files["table.md"]
-    assert readme.read_text() == f"before\n{BEGIN}\n{table}{END}\nafter\n"
-    assert not put_into_readme(table, readme)
-    readme.write_text("no marks\n")
-    message = refused(["report", str(results), "--readme", str(readme)], capsys)
-    assert f"{readme}: expected a line {BEGIN} and, after it, a line {END}" in message
+    page = tmp_path / "page.md"
+    (begin, end), (sizes, after) = (marks(results, name) for name in ("table.md", "sizes.md"))
+    assert begin == "<!-- results/table.md -->"
+    page.write_text(f"before\n{sizes}\n{after}\n{begin}\nold\n{end}\nend\n")
+    main(["report", str(results), "--page", str(page)])
+    table, of_sizes = files["table.md"], files["sizes.md"]
+    assert page.read_text() == (f"before\n{sizes}\n{of_sizes}{after}\n{begin}\n{table}{end}\nend\n")
+    assert not put_into_page(make_report(results), results, page)
+    page.write_text("no marks\n")
+    message = refused(["report", str(results), "--page", str(page)], capsys)
+    assert f"{page}: expected a line {begin} and, after it, a line {end}" in message
 
 
 def test_collected_runs_are_small_and_give_the_same_report(
@@ -302,20 +341,26 @@ def test_another_run_is_not_overwritten_by_a_copy(
     assert "holds another run than" in message
 
 
-@pytest.mark.parametrize("folder", ["results", "results/mini"])
-def test_tables_are_those_of_the_runs_beside_them(folder: str) -> None:
-    files = make_report(ROOT / folder).files
+FOLDERS = [path.parent for path in sorted((ROOT / "results").rglob("table.json"))]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_tables_are_those_of_the_runs_beside_them(folder: Path) -> None:
+    files = make_report(folder).files
     tables = {name: text for name, text in files.items() if not name.endswith((".svg", ".html"))}
     assert {"table.json", "table.csv", "table.md", "table.tex", "runs.csv"} <= tables.keys()
     for name, text in tables.items():
-        assert (ROOT / folder / name).read_text("utf-8") == text, name
+        assert (folder / name).read_text("utf-8") == text, name
 
 
-def test_the_readme_has_the_table_of_the_results() -> None:
-    files = make_report(ROOT / "results").files
-    readme = (ROOT / "README.md").read_text("utf-8")
-    shown = readme.partition(f"{BEGIN}\n")[2].partition(END)[0]
-    assert shown == files["table.md"]
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
+def test_pages_have_the_tables_of_the_results(folder: Path, page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    for path in folder.glob("*.md"):
+        begin, end = marks(folder, path.name)
+        if begin in text:
+            assert text.partition(f"{begin}\n")[2].partition(end)[0] == path.read_text("utf-8")
 
 
 def test_every_row_of_the_paper_is_a_finished_run() -> None:
@@ -323,4 +368,4 @@ def test_every_row_of_the_paper_is_a_finished_run() -> None:
     paper = [row for row in rows if row["recipe"] == "paper"]
     assert len({(row["task"], row["model"]) for row in paper}) == len(paper) == 35
     assert {row["status"] for row in rows} == {"finished"}
-    assert {row["recipe"] for row in rows} == {"paper", "pushpop"}
+    assert {row["recipe"] for row in rows} == {"paper", "by-task"}

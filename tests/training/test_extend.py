@@ -75,6 +75,18 @@ def test_a_converged_run_goes_on_when_told(straight: dict[str, Any], tmp_path: P
     assert remains(tmp_path) == straight
 
 
+def test_a_run_whose_rate_has_faded_goes_on_when_told(tmp_path: Path) -> None:
+    fading: dict[str, Any] = {"decay": 0.9, "decay_below": 1000.0, "steps": 30}
+    straight = train(tiny(**fading), tmp_path / "straight")
+    report = train(tiny(**fading, until_faded=0.5), tmp_path / "run")
+    assert (report["stopped_by"], report["step"] < 30) == ("faded", True)
+    assert 0.45 < report["faded"] <= 0.5
+    assert train(tiny(**fading, until_faded=0.5), tmp_path / "run") == report
+    assert train(tiny(**fading), tmp_path / "run")["stopped_by"] == "steps"
+    assert remains(tmp_path / "run") == remains(tmp_path / "straight")
+    assert straight["faded"] < 0.5
+
+
 def test_a_gain_is_one_per_cent_at_the_same_lengths_or_longer_sources() -> None:
     progress = Progress(longest=8, rate=1.0, interval_longest=8)
     told = []

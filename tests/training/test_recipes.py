@@ -10,6 +10,7 @@ import yaml
 
 from pushpop.cli import main
 from pushpop.errors import InputError
+from pushpop.memory import MEMORIES
 from pushpop.training import RunDirectory, TrainConfig, train
 from pushpop.training import config as config_module
 from pushpop.training.recipes import RECIPES, RecipeName
@@ -37,26 +38,62 @@ def test_a_recipe_lies_between_the_defaults_and_what_is_given() -> None:
     assert config.embedding == TrainConfig().embedding
 
 
-def test_a_recipe_depends_on_the_task() -> None:
+TASKS = ("copy", "reverse", "flip", "svo-sov", "gender", "duplicate", "odds-first", "brackets")
+
+
+@pytest.mark.parametrize("memory", [*MEMORIES, "none"])
+def test_our_recipe_is_the_same_for_all_tasks(memory: str, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.itg"  # a task that the package does not know
+    mine.write_text("1/2 A -> x A[1] | A[1] z\n1/2 A -> x | z\n")
+    first, *others = (
+        TrainConfig.from_dict({"task": task, "memory": memory, "recipe": "pushpop"})
+        for task in (*TASKS, str(mine))
+    )
+    for other in others:
+        assert first.differences(other).keys() == {"task"}
+
+
+def test_our_recipe_follows_the_training_lengths() -> None:
+    short = TrainConfig("copy", "deque", recipe="pushpop", train_lengths="3-16")
+    assert short.train_lengths == "3-16"
+    assert [each.curriculum_start for each in short.start_configs()] == [10, 16]
+
+
+def test_the_starts_of_our_recipe_leave_alone_what_is_given() -> None:
+    config = TrainConfig("copy", "deque", recipe="pushpop", pop_bias=-2, curriculum_start=5)
+    starts = config.start_configs()
+    assert [each.pop_bias for each in starts] == [-2, -2]
+    assert [each.curriculum_start for each in starts] == [5, 5]
+    assert [each.push_bias for each in starts] == [(1, -8), None]
+    assert TrainConfig("copy", "deque", recipe="pushpop", starts="none").start_configs() == []
+
+
+def test_our_recipe_refuses_a_file_with_a_reason(tmp_path: Path) -> None:
+    told = r"recipe pushpop\) with the file .*mine.tsv: a race is for tasks.*recipe pairs"
+    with pytest.raises(InputError, match=told):
+        TrainConfig(str(tmp_path / "mine.tsv"), recipe="pushpop")
+
+
+def test_the_recipe_by_task_depends_on_the_task() -> None:
     starts = {
-        task: TrainConfig.from_dict({"recipe": "pushpop", "task": task}).curriculum_start
+        task: TrainConfig.from_dict({"recipe": "by-task", "task": task}).curriculum_start
         for task in ("copy", "reverse")
     }
     assert starts["reverse"] > starts["copy"]
 
 
-def test_a_controller_that_keeps_a_verb_has_noise_too_whatever_its_cell() -> None:
-    for cell in ("lstm", "gru", "rnn"):
-        given = {"recipe": "pushpop", "task": "svo-sov", "cell": cell}
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+def test_a_controller_that_keeps_a_verb_has_noise_too_whatever_its_cell(cell: str) -> None:
+    for recipe in ("by-task", "pushpop"):
+        given = {"recipe": recipe, "task": "svo-sov", "cell": cell}
         assert TrainConfig.from_dict(given).controller_noise > 0
-    assert TrainConfig.from_dict({"recipe": "pushpop", "task": "gender"}).controller_noise == 0
 
 
-@pytest.mark.parametrize("task", ["copy", "flip", "svo-sov", "gender"])
-def test_a_deque_starts_as_the_queue_does_with_its_other_gates_shut(task: str) -> None:
-    given = {"recipe": "pushpop", "task": task}
-    queue = TrainConfig.from_dict(given | {"memory": "queue"})
-    deque = TrainConfig.from_dict(given | {"memory": "deque"})
+@pytest.mark.parametrize("recipe", ["pushpop", "by-task"])
+def test_a_deque_starts_as_the_queue_does_with_its_other_gates_shut(recipe: str) -> None:
+    given = {"recipe": recipe, "task": "copy"}
+    queue, deque = (TrainConfig.from_dict(given | {"memory": each}) for each in ("queue", "deque"))
+    queue, deque = (next(iter(each.start_configs()), each) for each in (queue, deque))
     assert isinstance(deque.push_bias, tuple)
     assert isinstance(deque.pop_bias, tuple)
     (top_push, bottom_push), (top_pop, bottom_pop) = deque.push_bias, deque.pop_bias
@@ -83,7 +120,7 @@ def test_a_file_that_is_not_there_is_told_by_training_not_by_the_recipe(tmp_path
 
 def test_a_recipe_fits_short_sources() -> None:
     config = TrainConfig.from_dict({"recipe": "pushpop", "train_lengths": "3-6"})
-    assert config.curriculum_start == 6
+    assert [each.curriculum_start for each in config.start_configs()] == [6, 6]
 
 
 def test_the_constructor_applies_the_recipe_to_what_is_not_given() -> None:
@@ -111,10 +148,9 @@ def test_a_file_has_the_recipe_for_pairs_unless_another_is_named(tmp_path: Path)
 
 
 def test_other_values_for_some_options_leave_all_others_as_they_are() -> None:
-    config = TrainConfig("copy", "stack", recipe="pushpop", hidden=99)
+    config = TrainConfig("copy", "stack", recipe="by-task", hidden=99)
     for changed in (replace(config, task="reverse"), config.override({"task": "reverse"})):
         assert config.differences(changed).keys() == {"task"}
-    assert TrainConfig("reverse", recipe="pushpop").curriculum_start != config.curriculum_start
 
 
 def test_saved_options_are_read_as_they_were_whatever_the_recipe() -> None:
@@ -125,7 +161,10 @@ def test_saved_options_are_read_as_they_were_whatever_the_recipe() -> None:
 
 
 def test_an_unknown_recipe_is_refused_by_name() -> None:
-    told = "mine.yaml: recipe is 'pushpp', expected paper, pushpop, pairs; did you mean 'pushpop'"
+    told = (
+        "mine.yaml: recipe is 'pushpp', expected paper, pushpop, pairs, by-task; "
+        "did you mean 'pushpop'"
+    )
     with pytest.raises(InputError, match=told):
         TrainConfig.from_dict({"recipe": "pushpp"}, "mine.yaml")
 
@@ -144,12 +183,12 @@ def test_print_config_shows_what_the_recipe_gave(
 def test_a_run_goes_on_as_it_began_when_the_recipe_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {k: v for k, v in TINY.items() if k != "decay"} | {"recipe": "pushpop", "steps": 3}
+    given = {k: v for k, v in TINY.items() if k != "decay"} | {"recipe": "by-task", "steps": 3}
     config = TrainConfig.from_dict(given)
     report = train(config, tmp_path)
     saved = json.loads((tmp_path / "training.json").read_text())
     assert saved["decay"] == config.decay != TrainConfig().decay
-    other = {**RECIPES, "pushpop": lambda *_: {"decay": 0.5}}
+    other = {**RECIPES, "by-task": lambda *_: {"decay": 0.5}}
     monkeypatch.setattr(config_module, "RECIPES", other)
     assert TrainConfig.from_dict(given).decay == 0.5
     assert RunDirectory(tmp_path).config() == config

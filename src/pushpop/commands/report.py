@@ -3,19 +3,20 @@
 import sys
 
 
-def report(results: str, out: str = "", readme: str = "", collect: str = "") -> None:
+def report(results: str, out: str = "", page: str = "", collect: str = "") -> None:
     """Write the paper's table beside ours, figures and a page, from run directories.
 
     Args:
         results: a folder of runs; unfinished ones are shown as far as they are
         out: where the files go; by default into the folder itself
-        readme: a file in which the table between <!-- table --> and <!-- /table --> is replaced
+        page: a Markdown file in which the tables are replaced that stand between marks, as in
+            <!-- mini/table.md --> and <!-- /mini/table.md --> for a folder named mini
         collect: copy the runs' small files into this folder, to keep them, and leave
     """
     from pathlib import Path
 
     from pushpop.experiments.collect import collect as copy_runs
-    from pushpop.experiments.report import make_report, put_into_readme, write_report
+    from pushpop.experiments.report import make_report, put_into_page, write_report
 
     folder = Path(results)
     if collect:
@@ -26,8 +27,8 @@ def report(results: str, out: str = "", readme: str = "", collect: str = "") -> 
     write_report(made, Path(out) if out else folder)
     for note in made.notes:
         print("pushpop:", note, file=sys.stderr)
-    if readme:
-        put_into_readme(made.files["table.md"], Path(readme))
+    if page:
+        put_into_page(made, folder, Path(page))
     if sys.stdout.isatty():
         from rich.console import Console
 

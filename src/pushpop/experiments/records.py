@@ -81,15 +81,22 @@ class RunRecord:
         return min(found.values(), default=None)
 
     @property
+    def solved(self) -> bool:
+        """Whether the model that it kept solves the task, on fresh draws; of a run that goes on,
+        its latest at the last test."""
+        return self.accuracies is not None and is_solved(self.accuracies)
+
+    @property
     def solved_at(self) -> int | None:
         """The first test that found coarse accuracy at `SOLVED_ACCURACY` or above, on the training
         lengths and on the test lengths."""
-        steps = (
-            record["step"]
-            for record in self.tests
-            if min(record[part]["coarse"] for part in ("train", "test")) >= SOLVED_ACCURACY
-        )
+        steps = (record["step"] for record in self.tests if is_solved(record))
         return next(steps, None)
+
+
+def is_solved(accuracies: dict[str, Any]) -> bool:
+    """Whether coarse accuracy is at `SOLVED_ACCURACY` or above on both lengths."""
+    return bool(min(accuracies[part]["coarse"] for part in ("train", "test")) >= SOLVED_ACCURACY)
 
 
 def read_run(path: Path, name: str = "") -> RunRecord:

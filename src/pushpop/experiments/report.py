@@ -28,9 +28,6 @@ from pushpop.experiments.table import (
 from pushpop.files import write_file
 from pushpop.tasks.pairs_file import is_pairs_file
 
-BEGIN, END = "<!-- table -->", "<!-- /table -->"
-"""What stands around the table in a README."""
-
 
 @dataclass(frozen=True)
 class Report:
@@ -82,19 +79,34 @@ def write_report(report: Report, out: Path) -> None:
             write_file(out / name, text.encode())
 
 
-def put_into_readme(table: str, path: Path) -> bool:
-    """Replace the table between the two marks; says whether anything has changed."""
-    with reading(path):
-        text = path.read_text("utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise InputError(f"{path}: expected a line {BEGIN} and, after it, a line {END}")
-    new = f"{before}{BEGIN}\n{table}{END}{after}"
+def put_into_page(report: Report, folder: Path, page: Path) -> bool:
+    """Replace the tables of a folder's report in a Markdown page; says whether any has changed.
+
+    The page has marks around them, as in <!-- mini/table.md --> and <!-- /mini/table.md -->.
+    """
+    with reading(page):
+        text = page.read_text("utf-8")
+    new, found = text, False
+    tables = {name: table for name, table in report.files.items() if name.endswith(".md")}
+    for name, table in tables.items():
+        begin, end = marks(folder, name)
+        before, begun, rest = new.partition(begin)
+        _, ended, after = rest.partition(end)
+        if begun and ended:
+            new, found = f"{before}{begin}\n{table}{end}{after}", True
+    if not found:
+        begin, end = marks(folder, "table.md")
+        raise InputError(f"{page}: expected a line {begin} and, after it, a line {end}")
     if new != text:
-        with writing(path):
-            write_file(path, new.encode())
+        with writing(page):
+            write_file(page, new.encode())
     return new != text
+
+
+def marks(folder: Path, name: str) -> tuple[str, str]:
+    """What stands around a table of a folder's report in a page."""
+    where = f"{folder.resolve().name}/{name}"
+    return f"<!-- {where} -->", f"<!-- /{where} -->"
 
 
 def _figures(choices: list[Choice]) -> tuple[dict[str, tuple[str, str]], list[str]]:
@@ -119,4 +131,4 @@ def _markdown(summary: Summary) -> str:
     return f"**{summary.title}**\n\n{table}\n{summary.note}\n"
 
 
-__all__ = ["Report", "RunRecord", "make_report", "put_into_readme", "write_report"]
+__all__ = ["Report", "RunRecord", "make_report", "marks", "put_into_page", "write_report"]

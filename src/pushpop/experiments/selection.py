@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
 from pushpop.experiments.records import RunRecord
@@ -15,9 +16,9 @@ RULE = (
     "plays no part."
 )
 PROTOCOL = (
-    "Candidates were trained on the paper's lengths, 8-64, tested on 65-128, and did not stop at a "
-    "good test; under the paper's recipe they also have its sizes, 256 or 512 with a memory of "
-    "256, and no option but the learning rate is another."
+    "Candidates were trained on the lengths of their recipe (the paper's: 8-64), tested on 65-128, "
+    "and did not stop at a good test; under the paper's recipe they also have its sizes, 256 or "
+    "512 with a memory of 256, and no option but the learning rate is another."
 )
 REPORTING_OPTIONS = ("report_every", "evaluate_every", "evaluate_sequences", "checkpoint_every")
 """Options that change what is known of a run, and not the run."""
@@ -39,7 +40,8 @@ class Choice:
 def in_protocol(run: RunRecord) -> bool:
     """Whether a run may stand beside the paper's figures."""
     config = run.config
-    if (config.train_lengths, config.test_lengths) != ("8-64", "65-128"):
+    usual = usual_options(config)
+    if any(getattr(config, name) != usual[name] for name in ("train_lengths", "test_lengths")):
         return False
     if config.until_solved:  # its tests decided how long it was trained
         return False
@@ -49,23 +51,36 @@ def in_protocol(run: RunRecord) -> bool:
     return sizes and not nonstandard_options(config)
 
 
+def usual_options(config: TrainConfig) -> dict[str, Any]:
+    """What the options are where nothing but task, memory and recipe is given."""
+    named = {"task": config.task, "memory": config.memory, "recipe": config.recipe}
+    return TrainConfig.from_dict(named).to_dict()
+
+
 def nonstandard_options(config: TrainConfig) -> str:
     """The options that are not as the recipe has them, but for those of the grid, in words."""
-    named = {"task": config.task, "memory": config.memory, "recipe": config.recipe}
-    usual = TrainConfig.from_dict(named).to_dict()
+    usual = usual_options(config)
     allowed = {*GRID, *REPORTING_OPTIONS, *CHANGEABLE}
     found = {k: v for k, v in config.to_dict().items() if k not in allowed and v != usual[k]}
     return ", ".join(f"{name} {value}" for name, value in found.items())
 
 
 def choose(runs: list[RunRecord]) -> list[Choice]:
-    """The paper's 35 rows under its recipe, then what there is under others, in the same order.
+    """The paper's rows under its recipe, then what there is under others, in the same order.
 
-    Where no run at all follows the paper's protocol, as in a sweep of tiny runs, all may stand.
+    All 35 where a run follows the paper's protocol, found or missing. Where none does, as in a
+    sweep of small runs, all may stand, beside the rows of the tasks that occur.
     """
-    runs = [run for run in runs if in_protocol(run)] or runs
+    followed = [run for run in runs if in_protocol(run)]
+    tasks = {run.config.task for run in runs if run.config.recipe == "paper"}
+    if any(run.config.recipe == "paper" for run in followed):
+        tasks = set(PAPER_TASKS)
+    runs = followed or runs
     groups: dict[tuple[str, str, str], list[RunRecord]] = {
-        ("paper", task, model): [] for task in PAPER_TASKS for model in PAPER_MODELS
+        ("paper", task, model): []
+        for task in PAPER_TASKS
+        if task in tasks
+        for model in PAPER_MODELS
     }
     for run in runs:
         groups.setdefault((run.config.recipe, run.config.task, run.model), []).append(run)

@@ -4,12 +4,13 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 from statistics import median
 from typing import Any
 
 from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
 from pushpop.experiments.presets import identity
-from pushpop.experiments.records import RunRecord
+from pushpop.experiments.records import SOLVED_ACCURACY, RunRecord
 from pushpop.experiments.selection import Choice, nonstandard_options
 from pushpop.experiments.sizes import size_rows
 
@@ -97,19 +98,61 @@ def seed_table(runs: list[RunRecord]) -> Summary:
         if len(group) < 2:
             continue
         one = group[0].config
-        solved = [run.solved_at for run in group if run.solved_at is not None]
         options = (one.recipe, group[0].size, f"{one.learning_rate:g}", nonstandard_options(one))
-        when = f"{min(solved):,} / {median(solved):,.0f} / {max(solved):,}" if solved else ""
-        most = f"{max(run.step for run in group):,}"
-        lines.append((*_names(group[0]), *options, f"{len(solved)} of {len(group)}", when, most))
+        lines.append((*_names(group[0]), *options, *_success(group)))
+    recipes = list(dict.fromkeys(line[2] for line in lines))
+    for recipe in recipes if len(lines) > 1 else ():
+        counted = [
+            run
+            for group in groups.values()
+            for run in group
+            if len(group) > 1 and run.config.recipe == recipe
+        ]
+        lines.append(("all", "", recipe, "", "", "", *_success(counted)))
     return Summary(
         "seeds",
         "Success over seeds",
-        "Runs that differ in nothing but the seed. Solved at: earliest / median / latest of those "
-        "that solved it.",
-        ("task", "model", "recipe", "size", "rate", "other options", "solved", "at", "of"),
+        "Runs that differ in nothing but the seed. Solved: the model that the run kept has a "
+        f"coarse accuracy of {SOLVED_ACCURACY} or more on both lengths, on fresh draws; beside it "
+        "the 95 % interval of that share (Wilson's). At: the first such test, in batches. Batches: "
+        "of the longest run. Seconds of a whole run. Three figures: least / median / most.",
+        (
+            *("task", "model", "recipe", "size", "rate", "other options"),
+            *("solved", "95 %", "at", "batches", "seconds"),
+        ),
         lines,
     )
+
+
+def share_interval(successes: int, trials: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share."""
+    z, share = 1.96, successes / trials
+    centre = share + z * z / (2 * trials)
+    spread = z * sqrt(share * (1 - share) / trials + (z / (2 * trials)) ** 2)
+    scale = 1 + z * z / trials
+    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+
+
+def _success(runs: list[RunRecord]) -> tuple[str, ...]:
+    """How many solve their task, the interval of that share, when, the most batches, seconds."""
+    solved = sum(run.solved for run in runs)
+    low, high = share_interval(solved, len(runs))
+    when = [run.solved_at for run in runs if run.solved and run.solved_at is not None]
+    seconds = [float(run.report["seconds"]) for run in runs if run.report is not None]
+    return (
+        f"{solved} of {len(runs)}",
+        f"{low:.2f}-{high:.2f}",
+        _spread(when),
+        f"{max(run.step for run in runs):,}",
+        _spread(seconds),
+    )
+
+
+def _spread(values: Sequence[float]) -> str:
+    """Least, middle and largest."""
+    if not values:
+        return ""
+    return f"{min(values):,.0f} / {median(values):,.0f} / {max(values):,.0f}"
 
 
 def all_runs_csv(runs: list[RunRecord], choices: list[Choice]) -> str:

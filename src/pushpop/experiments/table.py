@@ -14,6 +14,8 @@ from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS, paper_results
 from pushpop.experiments.records import SOLVED_ACCURACY
 from pushpop.experiments.selection import Choice
 
+AGREEMENT = 0.05
+"""Coarse accuracies that are so close to the paper's count as the same."""
 PAPER_COLUMNS = ("paper's train", "paper's test")
 HEADERS = (
     "task",
@@ -115,12 +117,47 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def caption(rows: list[Row]) -> str:
     """What the columns are."""
-    found = {(row.train_lengths or "", row.test_lengths or "") for row in rows if row.run}
-    lengths = " or ".join(f"{a} symbols in training and {b} in testing" for a, b in sorted(found))
+    found: dict[str, list[str]] = {}  # the recipes of each
+    for row in rows:
+        if row.run:
+            lengths = f"{row.train_lengths} symbols in training and {row.test_lengths} in testing"
+            found.setdefault(lengths, []).append(f"`{row.recipe}`")
+    said = [
+        f"{lengths} (recipe {', '.join(dict.fromkeys(recipes))})" if len(found) > 1 else lengths
+        for lengths, recipes in found.items()
+    ]
     return (
-        f"Accuracies are coarse / fine. Sources have {lengths}. Solved at: the first test with a "
-        f"coarse accuracy of {SOLVED_ACCURACY} or more on both lengths, in batches. Size: width of "
-        "the controller / of the memory."
+        f"Accuracies are coarse / fine. Sources have {', or '.join(said)}. Solved at: the first "
+        f"test with a coarse accuracy of {SOLVED_ACCURACY} or more on both lengths, in batches. "
+        f"Size: width of the controller / of the memory.{agreement(rows)}"
+    )
+
+
+def agreement(rows: list[Row]) -> str:
+    """How many finished rows under the paper's recipe are as the paper's, in words."""
+    beside = [
+        row
+        for row in rows
+        if row.recipe == "paper" and row.status == "finished" and row.paper_test_coarse is not None
+    ]
+    agreeing = sum(agrees(row) for row in beside)
+    if not beside:
+        return ""
+    return (
+        f" Within {AGREEMENT} of the paper's coarse accuracies, in training and in testing: "
+        f"{agreeing} of {len(beside)} finished rows under its recipe."
+    )
+
+
+def agrees(row: Row) -> bool:
+    """Whether both coarse accuracies are within `AGREEMENT` of the paper's."""
+    pairs = (
+        (row.train_coarse, row.paper_train_coarse),
+        (row.test_coarse, row.paper_test_coarse),
+    )
+    return all(
+        ours is not None and theirs is not None and abs(ours - theirs) <= AGREEMENT + 1e-9
+        for ours, theirs in pairs
     )
 
 

@@ -29,6 +29,7 @@ from pushpop.training.readers import (
     read_lengths,
     read_memory,
     read_starts,
+    without_options,
 )
 from pushpop.training.recipes import RECIPES, RecipeName
 
@@ -38,8 +39,8 @@ Device = Literal["cpu", "cuda"]
 Side = Literal["guess", "chars", "spaces"]
 
 CHANGEABLE = (
-    "steps", "converged_after", "epochs", "patience", "minutes", "until_solved", "threads",
-    "tensorboard",
+    "steps", "converged_after", "until_faded", "epochs", "patience", "minutes", "until_solved",
+    "threads", "tensorboard",
 )  # fmt: skip
 """Options that a run can go on under other values of: they say when it stops, not what it does."""
 
@@ -57,7 +58,8 @@ class TrainConfig:
     )
     recipe: RecipeName = option(
         "paper",
-        "values for options that are not given: paper (the defaults), pushpop, pairs (for files)",
+        "values for options that are not given: paper (the defaults), pushpop (one for all tasks), "
+        "pairs (for files), by-task (the paper's tasks by name)",
         kw_only=True,
     )
     memory: str = option(
@@ -158,6 +160,9 @@ class TrainConfig:
         "stop after so many batches in which training perplexity gained less than 1 %; 0: never",
         least=0,
     )
+    until_faded: float = option(
+        0.0, "stop once the learning rate has decayed to this share of its value; 0: never", least=0
+    )
     epochs: int = option(0, "stop after so many epochs of a file; 0: no limit", least=0)
     patience: int = option(
         0, "stop after so many epochs without a gain in validation; 0: never", least=0
@@ -191,7 +196,7 @@ class TrainConfig:
                 f"curriculum_start is {self.curriculum_start} with train_lengths "
                 f"{self.train_lengths}, expected at most {longest}"
             )
-        for name in ("hold_out", "label_smoothing"):
+        for name in ("hold_out", "label_smoothing", "until_faded"):
             if getattr(self, name) >= 1:
                 raise InputError(f"{name} is {getattr(self, name)}, expected less than 1")
         if self.columns != "guess":
@@ -204,8 +209,9 @@ class TrainConfig:
             get_task(self.task)
         elif self.starts:
             raise InputError(
-                f"starts is {self.starts!r} with the file {self.task}: a race is for tasks, whose "
-                "lengths can be chosen; expected no starts"
+                f"starts is {self.starts!r} (recipe {self.recipe}) with the file {self.task}: a "
+                "race is for tasks, whose lengths can be chosen; expected no starts, or recipe "
+                "pairs"
             )
         if self.guard and self.guard <= self.decay_below:
             raise InputError(
@@ -228,6 +234,8 @@ class TrainConfig:
         known = {**DEFAULTS, **given}
         longest = parse_lengths(known["train_lengths"])[1]
         recipe = RECIPES[known["recipe"]](known["task"], known["memory"], longest)
+        if "starts" in recipe:  # what is given holds for all of them
+            recipe["starts"] = without_options(recipe["starts"], given.keys())
         return {**DEFAULTS, **recipe, **given}
 
     @property

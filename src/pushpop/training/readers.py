@@ -1,6 +1,6 @@
 """How the options of a run that are more than a number, a switch or a word are read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pushpop.errors import InputError, did_you_mean
@@ -49,7 +49,19 @@ def read_starts(name: str, given: Any) -> str:
             for each in given
         )
     text = read_value(name, str, "" if given in (None, "none") else given)
-    starts = parse_starts(name, text)
+    return _join(parse_starts(name, text))
+
+
+def without_options(starts: str, names: Iterable[str]) -> str:
+    """The starts of a race that do not differ in these options."""
+    left = [
+        {key: value for key, value in each.items() if key not in names}
+        for each in parse_starts("starts", starts)
+    ]
+    return _join(left)
+
+
+def _join(starts: list[dict[str, str]]) -> str:
     return "; ".join(" ".join(f"{key}={value}" for key, value in each.items()) for each in starts)
 
 

@@ -220,6 +220,7 @@ def is_final(report: dict[str, Any], config: TrainConfig) -> bool:
         or (config.minutes and report.get("seconds", 0) >= limit)
         or (config.until_solved and report.get("stopped_by") == "solved")
         or (config.converged_after and report.get("without_gain", 0) >= config.converged_after)
+        or report.get("faded", 1.0) <= config.until_faded
         or (config.epochs and report.get("epochs", 0) >= config.epochs)
         or (config.patience and report.get("waited", 0) >= config.patience)
     )

@@ -174,11 +174,18 @@ class Session:
             return "epochs"
         if config.converged_after and progress.without_gain >= config.converged_after:
             return "converged"
+        if self.faded <= config.until_faded:
+            return "faded"
         if config.patience and progress.waited >= config.patience:
             return "patience"
         if config.minutes and progress.seconds >= 60 * config.minutes:
             return "time"
         return None
+
+    @property
+    def faded(self) -> float:
+        """The share of its learning rate that the run still has."""
+        return self.progress.rate / self.trainer.config.learning_rate
 
     def finish(self, reason: str) -> dict[str, Any]:
         """Save, test on fresh draws, write the model that is kept and the report."""
@@ -201,6 +208,7 @@ class Session:
             "best_perplexity": progress.best_perplexity,
             "best_step": progress.best_step,
             "without_gain": progress.without_gain,
+            "faded": self.faded,
             **({"epochs": progress.epochs, "waited": progress.waited} if progress.epoch else {}),
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             **self.evaluate(model, "final", 0),
