@@ -50,12 +50,13 @@ def pushpop(memory: str, longest: int) -> dict[str, Any]:
         "curriculum_start": min(10, longest),
         "curriculum_below": 2.0,
         "starts": f"{in_order}; curriculum_start={min(24, longest)}",
-        "decay": 0.999,
+        "decay": 0.9993,
+        "decay_below": 1.05,
         "gate_noise": 2.0,
         "controller_noise": 2.0,
         "noise_rise": 300,
         "guard": 4.0,
-        "steps": 15_000,
+        "steps": 20_000,
         "until_faded": 0.01,
     }
 
