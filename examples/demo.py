@@ -31,8 +31,8 @@ def main(folder: Path) -> None:
     """Train until solved on all lengths, then show row, transductions and pictures."""
     console = Console()
     console.print(
-        "A Queue-LSTM of 96 units learns to copy sequences of up to 64 symbols, until it copies all\n"
-        "of them, and sequences of 65 to 128 symbols, which it has never seen:\n\n"
+        "A Queue-LSTM of 96 units learns to copy sequences of up to 64 symbols, until it copies\n"
+        "all of them, and sequences of 65 to 128 symbols, which it has never seen:\n\n"
         f"  pushpop {TRAIN}\n",
         highlight=False,
     )

@@ -11,7 +11,7 @@ from pushpop.memory import (
     Tape,
     register_memory,
 )
-from pushpop.models import Transducer, TransducerConfig
+from pushpop.models import Tagger, Transducer, TransducerConfig
 from pushpop.training import fit as _fit  # noqa: F401  # gives `Transducer.fit` what it calls
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "NeuralStack",
     "RNNState",
     "SuperpositionStack",
+    "Tagger",
     "Tape",
     "Transducer",
     "TransducerConfig",

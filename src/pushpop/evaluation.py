@@ -2,7 +2,7 @@
 
 Both look at a target only up to the first error. Until then a model that is fed the right symbols
 reads what it would have read had it been fed its own, so one pass over the joint sequences gives
-exactly what free-running greedy decoding gives.
+exactly what free-running greedy decoding gives. A tagger is fed nothing of its own anyway.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,9 +15,9 @@ import torch
 from torch import nn
 
 from pushpop.errors import InputError
-from pushpop.models import Transducer
+from pushpop.models import Tagger, Transducer
 from pushpop.models.decoding import evaluating
-from pushpop.tasks import LengthRange, Pairs, Task, batch_rng, make_batch
+from pushpop.tasks import LengthRange, Pairs, Task, batch_rng
 from pushpop.tasks.ragged import IntArray
 
 SEQUENCES = 1000
@@ -29,9 +29,10 @@ STEPS_AT_ONCE = 16_384
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """How far a model got with each of some targets; EOS counts as a symbol."""
+    """How far a model got with each of some targets; a transducer's EOS counts as a symbol."""
 
     correct: IntArray  # [B], symbols before the first error
+    right: IntArray  # [B], right symbols anywhere
     symbols: IntArray  # [B], symbols in all
     nll: float  # negative log likelihood of all symbols together
 
@@ -44,6 +45,12 @@ class Scores:
     def fine(self) -> float:
         """The mean over targets of the share of symbols before the first error."""
         return float(np.mean(self.correct / self.symbols))
+
+    @property
+    def accuracy(self) -> float:
+        """The mean over targets of the share of right symbols: of a tagger, which reads nothing of
+        what it has written. A transducer's would be after the right symbols, not its own."""
+        return float(np.mean(self.right / self.symbols))
 
     @property
     def perplexity(self) -> float:
@@ -67,15 +74,16 @@ def evaluate(
 
     The pairs are number `index` of a stream of the seed (see `batch_rng`); training draws from
     another. `between` is called after every pass. Returns lengths, sequences, coarse, fine and
-    perplexity as plain values, ready for JSON.
+    perplexity, and a tagger's accuracy, as plain values, ready for JSON.
     """
     if task.vocabulary != model.vocabulary:
         raise InputError(f"the model has other symbols than the task {task.name!r}")
     pairs = task.sample(batch_rng(seed, stream, index), sequences, lengths)
-    found = score(model, pairs, between=between)
+    found = score(model, task.scored(pairs), between=between)
     return {
         "lengths": list(lengths),
         "sequences": sequences,
+        **({"accuracy": found.accuracy} if isinstance(model, Tagger) else {}),
         "coarse": found.coarse,
         "fine": found.fine,
         "perplexity": found.perplexity,
@@ -119,22 +127,27 @@ def _score(
     model: Transducer, pairs: Pairs, steps_at_once: int, between: Callable[[], None] | None
 ) -> Scores:
     device = model.output_table.weight.device
-    correct = np.zeros(len(pairs), np.int64)
+    correct, right, symbols = (np.zeros(len(pairs), np.int64) for _ in range(3))
     every = list(pairs)
     nll = 0.0
     for rows in _passes(pairs.source_lengths + pairs.target_lengths + 2, steps_at_once):
         together = Pairs.of([(every[row][0].tolist(), every[row][1].tolist()) for row in rows])
-        batch = make_batch(together, model.vocabulary).to(device)
+        batch = model.make_batch(together).to(device)
         logits = model.scored_logits(batch)
         wanted = batch.outputs[batch.mask]
         nll += float(nn.functional.cross_entropy(logits, wanted, reduction="sum"))
         wrong = torch.zeros_like(batch.mask)  # [T, B]
         wrong[batch.mask] = logits.argmax(dim=1) != wanted
         before_error = batch.mask & (wrong.cumsum(dim=0) == 0)
-        correct[rows] = before_error.sum(dim=0).cpu().numpy()
+        for counts, counted in (
+            (correct, before_error),
+            (right, batch.mask & ~wrong),
+            (symbols, batch.mask),
+        ):
+            counts[rows] = counted.sum(dim=0).cpu().numpy()
         if between is not None:
             between()
-    return Scores(correct, pairs.target_lengths + 1, nll)
+    return Scores(correct, right, symbols, nll)
 
 
 def _passes(steps: IntArray, at_once: int) -> Iterator[IntArray]:

@@ -46,6 +46,7 @@ def evaluate(
     """
     from pushpop.evaluation import evaluate as accuracy
     from pushpop.experiments.records import check_saveable, save_length
+    from pushpop.models import Tagger
     from pushpop.models.shipped import find_model
     from pushpop.tasks import get_task, parse_lengths
     from pushpop.training.trained import load_trained
@@ -73,14 +74,15 @@ def evaluate(
             f"{model}: was trained on a file: expected pairs to test it on, as in pushpop evaluate "
             f"{model} test.tsv"
         )
-    drawn = get_task(found.known_task())
+    drawn, tags = get_task(found.known_task()), isinstance(found.model, Tagger)
     print(f"{found.what} on {drawn.name}, {sequences} sequences a row")
-    print("  lengths  coarse    fine  perplexity")
+    grains = [name for name in ("accuracy", "coarse", "fine") if name != "accuracy" or tags]
+    print(f"  lengths{''.join(f'{name:>10}' for name in grains)}  perplexity")
     for low, high in ranges:
         row = accuracy(found.model, drawn, (low, high), sequences, seed=seed)
         name = f"{low}-{high}" if low < high else str(low)
-        scores = f"{row['coarse']:6.3f}  {row['fine']:6.3f}  {row['perplexity']:10.4g}"
-        print(f"{name:>9}  {scores}", flush=True)
+        scores = "".join(f"{row[grain]:10.3f}" for grain in grains)
+        print(f"{name:>9}{scores}  {row['perplexity']:10.4g}", flush=True)
         if save:
             save_length(model, row)
 

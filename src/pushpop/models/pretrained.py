@@ -21,7 +21,7 @@ from pushpop.tasks.pairs_text import TextForm
 if TYPE_CHECKING:
     from pushpop.models.transducer import Transducer
 
-FORMAT, VERSION = "pushpop transducer", 2
+FORMAT, VERSION = "pushpop", 2
 CONFIG_FILE, VOCABULARY_FILE, TENSORS_FILE = "config.json", "vocabulary.json", "model.safetensors"
 KEYS = ("format", "version", "model", "text", "dtype", "sha256", "metadata")
 SINCE_2 = {"encoder": "none", "attention": False, "heads": 1, "dropout": 0.0}
@@ -43,7 +43,7 @@ def save_pretrained(model: "Transducer", folder: str | PathLike[str]) -> None:
         TENSORS_FILE: pack_tensors(tensors),
     }
     config = {
-        "format": FORMAT,
+        "format": f"{FORMAT} {model.form}",
         "version": VERSION,
         "model": model.config.to_dict(),
         "text": None if model.text is None else model.text.to_dict(),
@@ -57,7 +57,8 @@ def save_pretrained(model: "Transducer", folder: str | PathLike[str]) -> None:
 def load_pretrained(cls: type["Transducer"], folder: str | PathLike[str]) -> "Transducer":
     """Build the model again. Nothing is allocated before its size is known to be the files'."""
     folder = Path(folder)
-    config = _read_config(folder)
+    classes = {f"{FORMAT} {each.form}": each for each in (*cls.__subclasses__(), cls)}
+    config = _read_config(folder, list(classes))
     vocabulary_bytes, tensor_bytes = (
         read_file(folder, VOCABULARY_FILE),
         read_file(folder, TENSORS_FILE),
@@ -73,7 +74,7 @@ def load_pretrained(cls: type["Transducer"], folder: str | PathLike[str]) -> "Tr
     except InputError as error:
         raise InputError(f"{folder / CONFIG_FILE}: {error}") from None
     with torch.device("meta"):
-        model = cls(model_config, vocabulary, config["metadata"], text)
+        model = classes[config["format"]](model_config, vocabulary, config["metadata"], text)
     tensors = _read_tensors(tensor_bytes, folder / TENSORS_FILE)
     _check_tensors(tensors, model.state_dict(), DTYPES[config["dtype"]], folder / TENSORS_FILE)
     for name, data in ((VOCABULARY_FILE, vocabulary_bytes), (TENSORS_FILE, tensor_bytes)):
@@ -82,11 +83,12 @@ def load_pretrained(cls: type["Transducer"], folder: str | PathLike[str]) -> "Tr
     return model
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
+def _read_config(folder: Path, formats: list[str]) -> dict[str, Any]:
     path = folder / CONFIG_FILE
     config = _from_json(read_file(folder, CONFIG_FILE), path)
-    if config.get("format") != FORMAT:
-        raise InputError(f"{path}: format is {config.get('format')!r}, expected {FORMAT!r}")
+    if config.get("format") not in formats:
+        expected = " or ".join(map(repr, formats))
+        raise InputError(f"{path}: format is {config.get('format')!r}, expected {expected}")
     version = config.get("version")
     if type(version) is not int or not 1 <= version <= VERSION:
         raise InputError(

@@ -22,7 +22,7 @@ from pushpop.models.spelling import (
     unknown_symbols,
     warn_unknown,
 )
-from pushpop.tasks import Batch, Vocabulary
+from pushpop.tasks import Batch, Pairs, Vocabulary, make_batch
 from pushpop.tasks.pairs_text import TextForm
 
 OUTPUT_SCALE = 2.0
@@ -53,6 +53,8 @@ class Transducer(nn.Module):
             `MemoryRNN` and `DeepLSTM` do.
     """
 
+    form: ClassVar[str] = "transducer"
+    """What the folder of a saved model, and the option of training, say that it is."""
     fitter: ClassVar[Callable[..., "Transducer"]]
     """What `fit` calls. Training is above models: `pushpop.training.fit` sets it when the package
     is imported."""
@@ -71,7 +73,7 @@ class Transducer(nn.Module):
         self.config, self.vocabulary, self.text = config, vocabulary, text
         self.metadata: dict[str, Any] = dict(metadata or {})
         self.input_table = _table(vocabulary.input_size, config.embedding)
-        self.output_table = _table(vocabulary.output_size, config.embedding)
+        self.output_table = _table(self.output_size(vocabulary), config.embedding)
         self.body = make_body(config)
         reads_whole = config.encoder != "none" or config.attention
         self.source = SourceReader(config) if reads_whole else None
@@ -144,6 +146,15 @@ class Transducer(nn.Module):
     @property
     def _drops(self) -> bool:
         return self.training and self.config.dropout > 0
+
+    @staticmethod
+    def output_size(vocabulary: Vocabulary) -> int:
+        """Rows of the output table."""
+        return vocabulary.output_size
+
+    def make_batch(self, pairs: Pairs) -> Batch:
+        """Pairs as this model reads and writes them."""
+        return make_batch(pairs, self.vocabulary)
 
     def logits(self, o: Tensor) -> Tensor:
         """Output vectors [..., E] -> logits [..., C]."""
@@ -267,7 +278,7 @@ class Transducer(nn.Module):
             show: whether to print how it goes.
             options: those of `TrainConfig`, as in memory="deque", hidden=256, seed=1.
         """
-        return cls.fitter(pairs, valid, run, show, options)
+        return cls.fitter(pairs, valid, run, show, {"form": cls.form, **options})
 
     def score(self, pairs: Iterable[Sequence[str]], beam: int = 1) -> dict[str, Any]:
         """How right predictions are for pairs as `fit` takes them: accuracy, word_error_rate,
@@ -286,7 +297,10 @@ class Transducer(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder: str | PathLike[str]) -> "Transducer":
-        """The model that `save_pretrained` wrote, on the CPU; `InputError` if anything is off."""
+        """The model that `save_pretrained` wrote, on the CPU; `InputError` if anything is off.
+
+        A folder that holds a model of a subclass, such as a `Tagger`, gives that.
+        """
         return load_pretrained(cls, folder)
 
 

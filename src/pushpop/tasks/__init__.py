@@ -1,7 +1,7 @@
 """Transduction tasks: pairs of sequences drawn at random, and the tensors made of them."""
 
 from pushpop.tasks.base import LengthRange, Pairs, Task, batch_rng, parse_lengths
-from pushpop.tasks.batching import Batch, batches, draw_batch, make_batch
+from pushpop.tasks.batching import Batch, batches, draw_batch, make_batch, make_tag_batch
 from pushpop.tasks.grammar import Grammar, Link, Rule
 from pushpop.tasks.grammar_file import parse_grammar, read_grammar
 from pushpop.tasks.itg import GrammarTask
@@ -24,6 +24,7 @@ __all__ = [
     "draw_batch",
     "get_task",
     "make_batch",
+    "make_tag_batch",
     "parse_grammar",
     "parse_lengths",
     "read_grammar",

@@ -61,6 +61,10 @@ class Task(ABC):
     def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:
         """Draw `batch_size` pairs whose source lengths lie within `lengths`."""
 
+    def scored(self, pairs: Pairs) -> Pairs:
+        """The pairs with what counts in a test: most tasks leave nothing out."""
+        return pairs
+
     def with_uniform_lengths(self) -> "Task":
         """The task with every source length as likely as any other; most are so anyway."""
         return self

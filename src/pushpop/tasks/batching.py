@@ -9,9 +9,17 @@ is scored is the prediction of the target and of EOS, so the first scored step i
     mask      no    no   no   yes   yes  yes
 
 `inputs` are ids of the input table, `outputs` ids of the output table (see `vocabulary.py`).
+
+A tagger writes while it reads, and there are no other symbols than the source's. What is scored is
+a label for every symbol or, where the vocabulary has a blank, the target at as many blanks:
+
+    step      0    1    2           step      0    1    2    3
+    inputs    a    b    c           inputs    a    b    _    _
+    outputs   x    y    z           outputs   .    .    x    y
+    mask      yes  yes  yes         mask      no   no   yes  yes
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
@@ -31,7 +39,7 @@ class Batch:
 
     inputs: Tensor  # [T, B] int64
     outputs: Tensor  # [T, B] int64
-    lengths: Tensor  # [B] int64, the steps of each sequence: source + target + 2
+    lengths: Tensor  # [B] int64, the steps of each sequence; joint ones: source + target + 2
     mask: Tensor  # [T, B] bool, True where the output is scored
 
     def to(self, device: torch.device | str) -> "Batch":
@@ -58,12 +66,45 @@ def make_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
     return Batch(*map(torch.from_numpy, arrays))
 
 
+def make_tag_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
+    """Align the pairs' sides for a tagger, and pad them to the longest. A tagger never has to say
+    that it has finished, so its output ids are the numbers of target symbols, without EOS."""
+    from pushpop.tasks.kernels import align
+
+    if not len(pairs):
+        raise InputError("no pairs to make a batch of")
+    blank = -1
+    if vocabulary.blank is not None:
+        blank = int(vocabulary.encode_source([vocabulary.blank])[0]) + vocabulary.source_input_start
+    elif (differ := pairs.source_lengths != pairs.target_lengths).any():
+        row = int(differ.argmax())
+        raise InputError(
+            f"pair {row}: {pairs.source_lengths[row]} source symbols and "
+            f"{pairs.target_lengths[row]} labels, expected a label for every symbol"
+        )
+    sides = (pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths)
+    arrays = align(*sides, blank, vocabulary.source_input_start)
+    return Batch(*map(torch.from_numpy, arrays))
+
+
+BatchMaker = Callable[[Pairs, Vocabulary], Batch]
+BATCH_MAKERS: dict[str, BatchMaker] = {"transducer": make_batch, "tagger": make_tag_batch}
+"""How pairs become a batch, by the form of the model."""
+
+
 def draw_batch(
-    task: Task, *, seed: int, stream: str, index: int, batch_size: int, lengths: LengthRange
+    task: Task,
+    *,
+    seed: int,
+    stream: str,
+    index: int,
+    batch_size: int,
+    lengths: LengthRange,
+    make: BatchMaker = make_batch,
 ) -> Batch:
     """Batch `index` of a stream: a function of its arguments and of nothing else."""
     pairs = task.sample(batch_rng(seed, stream, index), batch_size, lengths)
-    return make_batch(pairs, task.vocabulary)
+    return make(pairs, task.vocabulary)
 
 
 def batches(
@@ -75,6 +116,7 @@ def batches(
     lengths: LengthRange,
     start: int = 0,
     ahead: int = 16,
+    make: BatchMaker = make_batch,
 ) -> Iterator[Batch]:
     """Batch `start` of a stream and all that follow, without end.
 
@@ -84,7 +126,13 @@ def batches(
     for first in count(start, ahead):
         yield from [
             draw_batch(
-                task, seed=seed, stream=stream, index=k, batch_size=batch_size, lengths=lengths
+                task,
+                seed=seed,
+                stream=stream,
+                index=k,
+                batch_size=batch_size,
+                lengths=lengths,
+                make=make,
             )
             for k in range(first, first + ahead)
         ]

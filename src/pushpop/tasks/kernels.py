@@ -52,6 +52,39 @@ def join(
 
 
 @compiled()
+def align(
+    source: IntArray,
+    source_lengths: IntArray,
+    target: IntArray,
+    target_lengths: IntArray,
+    blank: int,
+    source_start: int,
+) -> tuple[IntArray, IntArray, IntArray, NDArray[np.bool_]]:
+    """The fields of a `Batch` for a model that writes while it reads. `blank` is the input id of
+    the symbol that is read where an answer is wanted, or -1: then an answer is wanted at every
+    source symbol. `source_start` is the input id of source symbol number 0."""
+    lengths = source_lengths + target_lengths if blank >= 0 else source_lengths.copy()
+    shape = (lengths.max(), len(lengths))
+    inputs = np.zeros(shape, np.int64)
+    outputs = np.zeros(shape, np.int64)
+    mask = np.zeros(shape, np.bool_)
+    source_at = 0
+    target_at = 0
+    for row in range(len(lengths)):
+        for step in range(source_lengths[row]):
+            inputs[step, row] = source[source_at] + source_start
+            source_at += 1
+        first = source_lengths[row] if blank >= 0 else 0
+        for step in range(first, first + target_lengths[row]):
+            if blank >= 0:
+                inputs[step, row] = blank
+            outputs[step, row] = target[target_at]
+            mask[step, row] = True
+            target_at += 1
+    return inputs, outputs, lengths, mask
+
+
+@compiled()
 def draw_brackets(
     openings: FloatArray, lengths: IntArray, uniforms: FloatArray
 ) -> tuple[IntArray, IntArray, IntArray]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from pushpop.errors import InputError
 from pushpop.tasks.base import Pairs, batch_rng
-from pushpop.tasks.batching import Batch, make_batch
+from pushpop.tasks.batching import BATCH_MAKERS, Batch
 from pushpop.tasks.pairs_file import Pair
 from pushpop.tasks.pairs_text import UNKNOWN
 from pushpop.tasks.ragged import FloatArray, IntArray
@@ -51,8 +51,14 @@ def hold_out(pairs: Sequence[Pair], share: float, seed: int) -> tuple[list[Pair]
 class PairsData:
     """Training pairs in batches, without end."""
 
-    def __init__(self, pairs: Sequence[Pair], vocabulary: Vocabulary, batch_size: int) -> None:
-        self.vocabulary, self.batch_size = vocabulary, batch_size
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        vocabulary: Vocabulary,
+        batch_size: int,
+        form: str = "transducer",
+    ) -> None:
+        self.vocabulary, self.batch_size, self.form = vocabulary, batch_size, form
         self.pairs = encode_pairs(pairs, vocabulary)
         self._rows = list(self.pairs)
         self._lengths = self.pairs.source_lengths + self.pairs.target_lengths
@@ -72,7 +78,7 @@ class PairsData:
 
     def batch(self, seed: int, index: int) -> Batch:
         """Batch `index` of all epochs."""
-        return make_batch(self.batch_pairs(seed, index), self.vocabulary)
+        return BATCH_MAKERS[self.form](self.batch_pairs(seed, index), self.vocabulary)
 
     def batch_pairs(self, seed: int, index: int) -> Pairs:
         """The same as numbers."""
@@ -106,13 +112,15 @@ class PairsData:
         self, rng: np.random.Generator, source: IntArray, target: IntArray
     ) -> tuple[list[int], list[int]]:
         """Read some source symbols as unknown, and with them the same target symbols: what the
-        model then writes as unknown is copied from the source."""
+        model then writes as unknown is copied from the source. Labels stay as they are."""
         chosen = rng.random(len(source)) < self._rates[source]
         if not chosen.any():
             return source.tolist(), target.tolist()
         hidden = source[chosen]
         unknown = self.vocabulary.encode_source([UNKNOWN])[0]
         source = np.where(np.isin(source, hidden), unknown, source)
+        if self.form == "tagger":
+            return source.tolist(), target.tolist()
         same = self._same_target[hidden]
         unknown = self.vocabulary.encode_target([UNKNOWN])[0]
         target = np.where(np.isin(target, same[same >= 0]), unknown, target)

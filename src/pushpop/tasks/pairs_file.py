@@ -31,6 +31,7 @@ class PairsOptions:
     target_symbols: Symbols | Literal[""] = ""
     normalise: Normalise = "nfc"
     skip_bad: bool = False
+    labels: bool = False  # a target has a label for every source symbol
 
     @classmethod
     def like(cls, form: TextForm, columns: str = "", skip_bad: bool = False) -> "PairsOptions":
@@ -100,7 +101,7 @@ def read_pairs(path: str | Path, options: PairsOptions | None = None) -> PairsFi
     pairs = []
     for number, fields in rows:
         try:
-            pairs.append(_pair(fields, columns, form, f"{path}:{number}"))
+            pairs.append(_pair(fields, columns, form, f"{path}:{number}", options.labels))
         except BadRow as error:
             refuse(error)
     if not pairs:
@@ -121,7 +122,9 @@ def _form(rows: Sequence[Fields], columns: Columns, options: PairsOptions) -> Te
     return TextForm(source, target, columns.features is not None, options.normalise)
 
 
-def _pair(fields: Fields, columns: Columns, form: TextForm, where: str) -> Pair:
+def _pair(
+    fields: Fields, columns: Columns, form: TextForm, where: str, labels: bool = False
+) -> Pair:
     if columns.count is not None and len(fields) != columns.count:
         found = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
         at = _start(fields, min(columns.count, len(fields)))
@@ -139,7 +142,13 @@ def _pair(fields: Fields, columns: Columns, form: TextForm, where: str) -> Pair:
     ):
         if not symbols:
             raise BadRow(f"{where}:{_start(fields, column)}: the {side} is empty")
-    return [*features, *source], target
+    source = [*features, *source]
+    if labels and len(source) != len(target):
+        raise BadRow(
+            f"{where}:{_start(fields, columns.target)}: {len(target)} labels for {len(source)} "
+            "source symbols, expected one for each"
+        )
+    return source, target
 
 
 def _features(fields: Fields, columns: Columns, form: TextForm, where: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pushpop.errors import InputError, did_you_mean, reading
 from pushpop.memory import MEMORIES
-from pushpop.models import OUTPUT_SCALE
+from pushpop.models import OUTPUT_SCALE, check_tagger
 from pushpop.models.config import (
     BIASES,
     CellName,
@@ -36,6 +36,7 @@ from pushpop.training.recipes import RECIPES, RecipeName
 Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
 Device = Literal["cpu", "cuda"]
+Form = Literal["auto", "transducer", "tagger"]
 Side = Literal["guess", "chars", "spaces"]
 
 CHANGEABLE = (
@@ -59,13 +60,18 @@ class TrainConfig:
     recipe: RecipeName = option(
         "paper",
         "values for options that are not given: paper (the defaults), pushpop (one for all tasks), "
-        "pairs (for files), by-task (the paper's tasks by name)",
+        "pairs and labels (for files), by-task (the paper's tasks by name)",
         kw_only=True,
     )
     memory: str = option(
         "stack",
         f"{', '.join(MEMORIES)}, or none for a deep LSTM",
         read=read_memory,
+    )
+    form: Form = option(
+        "auto",
+        "transducer: reads the source, then writes the target; tagger: writes while it reads; "
+        "auto: what the task is for, or transducer",
     )
     layers: int = option(1, "layers of the deep LSTM, or of controllers with memories", least=1)
     cell: CellName = option("lstm", "the controller: lstm, gru or rnn")
@@ -206,7 +212,13 @@ class TrainConfig:
                 raise InputError(
                     f"valid is {self.valid!r} with task {self.task!r}: expected a file"
                 )
-            get_task(self.task)
+            if get_task(self.task).vocabulary.blank is not None:
+                if self.form == "transducer":
+                    raise InputError(
+                        f"form is 'transducer' with task {self.task!r}, whose answers are written "
+                        "at blanks: expected tagger"
+                    )
+                object.__setattr__(self, "form", "tagger")
         elif self.starts:
             raise InputError(
                 f"starts is {self.starts!r} (recipe {self.recipe}) with the file {self.task}: a "
@@ -218,6 +230,10 @@ class TrainConfig:
                 f"guard is {self.guard} with decay_below {self.decay_below}, expected more"
             )
         model = self.model
+        if self.form == "auto":
+            object.__setattr__(self, "form", "transducer")
+        if self.form == "tagger":
+            check_tagger(model)
         object.__setattr__(self, "push_bias", model.push_bias)
         object.__setattr__(self, "pop_bias", model.pop_bias)
         self.start_configs()  # refused now rather than later
@@ -230,7 +246,8 @@ class TrainConfig:
             if getattr(self, each.name) is not NOT_GIVEN
         }
         if is_pairs_file(given.get("task", "")):
-            given.setdefault("recipe", "pairs")
+            labels = given.get("form") == "tagger"
+            given.setdefault("recipe", "labels" if labels else "pairs")
         known = {**DEFAULTS, **given}
         longest = parse_lengths(known["train_lengths"])[1]
         recipe = RECIPES[known["recipe"]](known["task"], known["memory"], longest)

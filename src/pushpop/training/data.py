@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -11,6 +12,7 @@ from pushpop.errors import InputError
 from pushpop.evaluation import evaluate, score
 from pushpop.models import Transducer
 from pushpop.tasks import Batch, LengthRange, Vocabulary, batch_rng, batches, get_task
+from pushpop.tasks.batching import BATCH_MAKERS
 from pushpop.tasks.pairs import PairsData, encode_pairs, hold_out, vocabulary_of
 from pushpop.tasks.pairs_file import PairsFile, PairsOptions, is_pairs_file, read_pairs
 from pushpop.tasks.pairs_text import TextForm
@@ -79,6 +81,7 @@ class TaskData(Data):
             batch_size=size,
             lengths=lengths,
             start=start,
+            make=BATCH_MAKERS[self.config.form],
         )
 
     def test(
@@ -101,8 +104,9 @@ class TaskData(Data):
         }
 
     def check_lengths(self, lengths: LengthRange) -> None:
-        """Draw a pair."""
-        self.task.sample(batch_rng(self.config.seed, "check", 0), 1, lengths)
+        """Draw a pair and make a batch of it."""
+        pairs = self.task.sample(batch_rng(self.config.seed, "check", 0), 1, lengths)
+        BATCH_MAKERS[self.config.form](pairs, self.vocabulary)
 
 
 class PairsFileData(Data):
@@ -116,6 +120,7 @@ class PairsFileData(Data):
             "" if config.target_symbols == "guess" else config.target_symbols,
             config.normalise,
             config.skip_bad,
+            labels=config.form == "tagger",
         )
         self.files: list[PairsFile] = [read_pairs(config.task, options)]
         (read,) = self.files
@@ -123,6 +128,7 @@ class PairsFileData(Data):
         if config.valid:
             columns = options.columns or ",".join(str(k + 1) for k in read.columns.numbers)
             like = PairsOptions.like(read.form, columns, config.skip_bad)
+            like = replace(like, labels=options.labels)
             valid = read_pairs(config.valid, like)
             self.files.append(valid)
             held = valid.pairs
@@ -132,7 +138,7 @@ class PairsFileData(Data):
             except InputError as error:
                 raise InputError(f"{config.task}: {error}; or give --valid FILE") from None
         self.vocabulary = vocabulary_of(pairs)
-        self.pairs = PairsData(pairs, self.vocabulary, config.batch_size)
+        self.pairs = PairsData(pairs, self.vocabulary, config.batch_size, config.form)
         self.epoch = self.pairs.batches_per_epoch
         self.validation = encode_pairs(held, self.vocabulary)
         known = set(self.vocabulary.target)

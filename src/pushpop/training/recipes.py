@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-RecipeName = Literal["paper", "pushpop", "pairs", "by-task"]
+RecipeName = Literal["paper", "pushpop", "pairs", "labels", "by-task"]
 Recipe = Callable[[str, str, int], dict[str, Any]]
 """A function of the task's name or file, the memory, and the longest source in training."""
 
@@ -128,6 +128,12 @@ def pairs(task: str, memory: str, longest: int) -> dict[str, Any]:
     }
 
 
+def labels(task: str, memory: str, longest: int) -> dict[str, Any]:
+    """For files whose targets are labels, one for each source symbol: `pairs` for a tagger, which
+    reads its source once."""
+    return {**pairs(task, memory, longest), "form": "tagger", "encoder": "none", "attention": False}
+
+
 def _lines(path: str) -> int:
     """The lines of a file; 0 if it cannot be read, which whoever reads its pairs will tell."""
     try:
@@ -140,5 +146,6 @@ RECIPES: dict[RecipeName, Recipe] = {
     "paper": paper,
     "pushpop": lambda task, memory, longest: pushpop(memory, longest),
     "pairs": pairs,
+    "labels": labels,
     "by-task": by_task,
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from pushpop.errors import InputError
-from pushpop.models import Transducer
+from pushpop.models import FORMS, Transducer
 from pushpop.tasks import Vocabulary
 from pushpop.tasks.pairs_text import TextForm
 from pushpop.training.checkpoint import Checkpoint, checkpoint_path, load, load_latest, saved_steps
@@ -95,7 +95,7 @@ def model_at_checkpoint(
 ) -> Transducer:
     """The model as it was at a checkpoint."""
     with torch.random.fork_rng(devices=[]):
-        model = Transducer(config.model, vocabulary, text=text)
+        model = FORMS[config.form](config.model, vocabulary, text=text)
     tensors = checkpoint.tensors.items()
     model.load_state_dict({k[6:]: t for k, t in tensors if k.startswith("model.")})
     return model

@@ -18,7 +18,7 @@ from torch import nn
 from pushpop.errors import InputError
 from pushpop.layers import NoiseLevels
 from pushpop.layers.cells import CELLS
-from pushpop.models import Transducer
+from pushpop.models import FORMS
 from pushpop.models.decoding import evaluating
 from pushpop.tasks import Batch, batch_rng
 from pushpop.training.checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
@@ -48,7 +48,7 @@ class Trainer:
         self.device = choose_device(config, group)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            model = Transducer(
+            model = FORMS[config.form](
                 config.model,
                 data.vocabulary,
                 text=data.text,

@@ -108,6 +108,7 @@ def describe_run(config: TrainConfig) -> str:
         (f"{config.heads} heads", config.heads > 1),
         (f"{config.encoder} encoder", config.encoder != "none"),
         ("attention", config.attention),
+        ("tagger", config.form == "tagger"),
     ):
         body += f", {what}" if more else ""
     return f"{config.task}: {body}, seed {config.seed}"
@@ -135,13 +136,16 @@ def describe_record(record: dict[str, Any]) -> str:
 
 
 def accuracies(record: dict[str, Any]) -> str:
-    """Coarse and fine accuracy at training and at test lengths, or accuracy in validation."""
+    """Coarse and fine accuracy (a tagger's: of symbols, and coarse) at training and at test
+    lengths, or accuracy in validation."""
     if "valid" in record:
         valid = record["valid"]
         return f"valid accuracy {valid['accuracy']:.3f}, perplexity {valid['perplexity']:.3f}"
+    first, second = "coarse", "fine"
+    if "accuracy" in record["test"]:  # of a tagger: symbols, then whole targets
+        first, second = "accuracy", "coarse"
     return "  ".join(
-        f"{name} {record[name]['coarse']:.3f}/{record[name]['fine']:.3f}"
-        for name in ("train", "test")
+        f"{name} {record[name][first]:.3f}/{record[name][second]:.3f}" for name in ("train", "test")
     )
 
 

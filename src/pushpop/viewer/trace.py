@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pushpop.errors import InputError
-from pushpop.models import Transducer
+from pushpop.models import Tagger, Transducer
 from pushpop.models.decoding import fed_back, log_probabilities
 from pushpop.tasks import batch_rng, get_task
 from pushpop.viewer.recorder import Recorder, Recording
@@ -113,36 +113,19 @@ def trace(
 ) -> Trace:
     """Decode greedily, as `model.transduce` does, and collect what the memory did.
 
+    A tagger answers at every source symbol or, if it has a blank, at blanks: those in the source,
+    and as many after it as a known target has symbols.
+
     A model without a memory gives a trace whose memory is "none", with no cells; a memory that
     cannot be drawn gives one with its gates and a note that says why.
     """
-    symbols, numbers = model.vocabulary, model.vocabulary.encode_source(example.source)
-    inputs = [symbols.SOS, *(numbers + symbols.source_input_start).tolist(), symbols.SEP]
-    read = [START, *example.source, SEPARATOR]
-    limit = 2 * len(example.source) + 50 if max_length is None else max_length
-    writer, recorder = _Writer(model, example.target), Recorder(model)
-    outputs: list[Output | None] = []
-    reading = model.reading(_ids(model, *inputs)[:, None])
-    state = None
-    while True:
-        t = len(outputs)
-        if t < len(example.source) + 2:
-            logits, state = next(reading)
-        else:
-            logits, state = model.step(_ids(model, inputs[t]), state)
-        recorder.step(state)
-        output = writer.step(logits) if t + 1 >= len(inputs) else None
-        outputs.append(output)
-        if output is None:
-            continue
-        if writer.finished or len(writer.written) > limit:
-            break
-        inputs.append(int(fed_back(symbols, torch.tensor(writer.written[-1]))))
-        read.append(output.symbol)
-    written = tuple(symbols.decode_output(writer.written)[:limit])
-    right = None if example.target is None else writer.finished and written == example.target
-    found = recorder.finish()
-    steps = _steps(found, read, outputs, len(example.source))
+    if isinstance(model, Tagger):
+        ran = _run_tagger(model, example)
+    else:
+        ran = _run_transducer(model, example, max_length)
+    found, read = ran.recorder.finish(), [symbol for symbol, _ in ran.read]
+    right = None if example.target is None else ran.finished and ran.written == example.target
+    steps = _steps(found, ran)
     cells = (
         TracedCell(read[one.step], steps[one.step].part, one.step, one.end, one.strength, one.gone)
         for one in found.written
@@ -159,23 +142,86 @@ def trace(
         task=task,
         source=example.source,
         target=example.target,
-        output=written,
-        finished=writer.finished,
+        output=ran.written,
+        finished=ran.finished,
         right=right,
         steps=tuple(steps),
         cells=tuple(cells),
     )
 
 
-def _steps(
-    found: Recording, read: Sequence[str], outputs: Sequence[Output | None], source_length: int
-) -> list[TracedStep]:
+@dataclass
+class _Run:
+    """What was read and written, step by step, and the recorder that looked on."""
+
+    recorder: Recorder
+    read: list[tuple[str, str]]  # symbols and parts
+    outputs: list[Output | None]
+    written: tuple[str, ...] = ()
+    finished: bool = True
+
+
+def _run_transducer(model: Transducer, example: Example, max_length: int | None) -> _Run:
+    """Read the source, then write until the end symbol or the limit."""
+    symbols, numbers = model.vocabulary, model.vocabulary.encode_source(example.source)
+    inputs = [symbols.SOS, *(numbers + symbols.source_input_start).tolist(), symbols.SEP]
+    source = [(symbol, "source") for symbol in example.source]
+    ran = _Run(Recorder(model), [(START, "start"), *source, (SEPARATOR, "separator")], [])
+    limit = 2 * len(example.source) + 50 if max_length is None else max_length
+    writer = _Writer(model, None if example.target is None else [*example.target, END])
+    reading = model.reading(_ids(model, *inputs)[:, None])
+    state = None
+    while True:
+        t = len(ran.outputs)
+        if t < len(example.source) + 2:
+            logits, state = next(reading)
+        else:
+            logits, state = model.step(_ids(model, inputs[t]), state)
+        ran.recorder.step(state)
+        output = writer.step(logits) if t + 1 >= len(inputs) else None
+        ran.outputs.append(output)
+        if output is None:
+            continue
+        if writer.finished or len(writer.written) > limit:
+            break
+        inputs.append(int(fed_back(symbols, torch.tensor(writer.written[-1]))))
+        ran.read.append((output.symbol, "target"))
+    ran.written = tuple(symbols.decode_output(writer.written)[:limit])
+    ran.finished = writer.finished
+    return ran
+
+
+def _run_tagger(model: Tagger, example: Example) -> _Run:
+    """Write while reading: at every symbol, or at the blanks. A known target has as many."""
+    answers = 0 if example.target is None else len(example.target)
+    source = model.with_blanks(example.source, answers)
+    asked = model.answers_at(source)
+    if not any(asked):
+        raise InputError(
+            f"no blank {model.vocabulary.blank!r} in {' '.join(source)!r}: expected one for each "
+            "symbol that is wanted"
+        )
+    ran = _Run(Recorder(model), [], [])
+    writer = _Writer(model, example.target)
+    numbers = model.vocabulary.encode_source(source) + model.vocabulary.source_input_start
+    state = None
+    for symbol, number, answer in zip(source, numbers.tolist(), asked, strict=True):
+        logits, state = model.step(_ids(model, number), state)
+        ran.recorder.step(state)
+        at_blank = symbol == model.vocabulary.blank
+        ran.read.append((symbol, "target" if at_blank else "source"))
+        ran.outputs.append(writer.step(logits) if answer else None)
+    ran.written = tuple(model.vocabulary.decode_target(writer.written))
+    return ran
+
+
+def _steps(found: Recording, ran: _Run) -> list[TracedStep]:
     n_pushes, steps = len(found.push_ends), []
     for t, (gates, moment) in enumerate(zip(found.gates, found.moments, strict=True)):
         at_ends = gates if n_pushes else ()
         step = TracedStep(
-            symbol=read[t],
-            part=_part(t, source_length),
+            symbol=ran.read[t][0],
+            part=ran.read[t][1],
             gates=gates,
             push=at_ends[:n_pushes],
             pop=at_ends[n_pushes:],
@@ -184,7 +230,7 @@ def _steps(
             changed=moment.changed,
             places=moment.places,
             reads=moment.reads,
-            output=outputs[t],
+            output=ran.outputs[t],
         )
         steps.append(step)
     return steps
@@ -193,9 +239,9 @@ def _steps(
 class _Writer:
     """The symbols chosen so far, and how sure the model was."""
 
-    def __init__(self, model: Transducer, target: Sequence[str] | None) -> None:
-        self.symbols = model.vocabulary
-        self.expected = None if target is None else [*target, END]
+    def __init__(self, model: Transducer, expected: Sequence[str] | None) -> None:
+        self.symbols, self.expected = model.vocabulary, expected
+        self.has_end = not isinstance(model, Tagger)
         self.written: list[int] = []  # output ids
         self.finished = False
 
@@ -209,27 +255,21 @@ class _Writer:
         ]
         if not all(isfinite(p) for _, p in best):
             raise InputError("the model's outputs are not numbers: its weights are damaged")
+        chance, place = float(chances.max()), len(self.written)
         chosen = int(chances.argmax())
-        place = len(self.written)
         self.written.append(chosen)
-        self.finished = chosen == self.symbols.EOS
+        self.finished = self.has_end and chosen == self.symbols.EOS
         symbol, expected = self._spell(chosen), None
         if self.expected is not None:
             expected = self.expected[min(place, len(self.expected) - 1)]
         right = None if expected is None else symbol == expected
-        return Output(symbol, float(chances[chosen]), tuple(best), expected, right)
+        return Output(symbol, chance, tuple(best), expected, right)
 
     def _spell(self, output_id: int) -> str:
+        if not self.has_end:
+            return self.symbols.target[output_id]
         return (self.symbols.decode_output([output_id]) or [END])[0]
 
 
 def _ids(model: Transducer, *input_ids: int) -> Tensor:
     return torch.tensor(input_ids, device=model.output_table.weight.device)
-
-
-def _part(t: int, source_length: int) -> str:
-    if t == 0:
-        return "start"
-    if t <= source_length:
-        return "source"
-    return "separator" if t == source_length + 1 else "target"

@@ -1,0 +1,125 @@
+"""A tagger: writes while it reads, a label for every symbol or an answer at blanks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from pushpop.errors import InputError
+from pushpop.models.config import TransducerConfig
+from pushpop.models.decoding import Hypothesis, evaluating, log_probabilities
+from pushpop.models.prediction import Source, parse_sources
+from pushpop.models.spelling import target_text
+from pushpop.models.transducer import Transducer
+from pushpop.tasks import Batch, Pairs, Vocabulary, make_tag_batch
+from pushpop.tasks.pairs_text import TextForm
+
+
+class Tagger(Transducer):
+    """A transducer whose target is written at the time steps at which the source is read.
+
+    It has the tables and the body of a transducer, and neither start, separator nor end symbol:
+    step t reads source symbol t, and its logits are those of label t. Nothing that was written is
+    fed back. If the vocabulary has a blank, only what is written at blanks counts: the source is
+    followed by as many blanks as symbols are wanted.
+    """
+
+    form = "tagger"
+
+    def __init__(
+        self,
+        config: TransducerConfig,
+        vocabulary: Vocabulary,
+        metadata: dict[str, Any] | None = None,
+        text: TextForm | None = None,
+        **scales: float,
+    ) -> None:
+        check_tagger(config)
+        super().__init__(config, vocabulary, metadata, text, **scales)
+
+    @staticmethod
+    def output_size(vocabulary: Vocabulary) -> int:
+        """Rows of the output table: the target symbols alone, so a label's id is its number."""
+        return len(vocabulary.target)
+
+    def make_batch(self, pairs: Pairs) -> Batch:
+        """Pairs as this model reads and writes them."""
+        return make_tag_batch(pairs, self.vocabulary)
+
+    def answers_at(self, symbols: Sequence[str]) -> list[bool]:
+        """Whether what is written at a source's symbols counts, one by one."""
+        blank = self.vocabulary.blank
+        return [blank is None or symbol == blank for symbol in symbols]
+
+    def with_blanks(self, source: Sequence[str], answers: int) -> tuple[str, ...]:
+        """A source with the blanks at which so many answers are written, if it needs any."""
+        blank = self.vocabulary.blank
+        return tuple(source) if blank is None else (*source, *[blank] * answers)
+
+    @torch.no_grad()
+    def decode(
+        self,
+        sources: Sequence[Source],
+        *,
+        beam: int = 1,
+        nbest: int = 1,
+        max_length: int | None = None,
+        normalise: bool = False,
+        batch_size: int = 64,
+    ) -> list[list[Hypothesis]]:
+        """The likeliest labels of each source, one hypothesis each.
+
+        Labels do not depend on each other, so there is nothing to search for: `beam` and `nbest`
+        must be 1. A source has as many labels as symbols (or blanks): `max_length` and `normalise`
+        mean nothing.
+        """
+        for name, given in (("beam", beam), ("nbest", nbest)):
+            if given != 1:
+                raise InputError(f"{name} is {given}: a tagger has one answer, expected 1")
+        if batch_size < 1:
+            raise InputError(f"batch_size is {batch_size}, expected at least 1")
+        parsed = parse_sources(self, sources)
+        asked = [self.answers_at(source.symbols) for source in parsed]
+        for index, answers in enumerate(asked):
+            if not any(answers):
+                blank = self.vocabulary.blank or ""
+                what = f"no blank {blank!r}" if parsed[index].symbols else "no symbol"
+                hint = f": expected one for each symbol wanted, as in '... {blank} {blank}'"
+                raise InputError(f"input {index}: {what}{hint if blank else ''}")
+        found: list[list[Hypothesis]] = []
+        with evaluating(self):
+            for first in range(0, len(parsed), batch_size):
+                part = slice(first, first + batch_size)
+                numbers = [source.numbers for source in parsed[part]]
+                found += [[each] for each in self._label(numbers, asked[part])]
+        return found
+
+    def _label(
+        self, sources: Sequence[Sequence[int]], asked: Sequence[Sequence[bool]]
+    ) -> list[Hypothesis]:
+        device, start = self.output_table.weight.device, self.vocabulary.source_input_start
+        rows = [torch.tensor(source, dtype=torch.int64) + start for source in sources]
+        inputs = nn.utils.rnn.pad_sequence(rows).to(device)
+        logits, _ = self(inputs, torch.tensor([len(source) for source in sources]))
+        chances = log_probabilities(logits).max(dim=-1)
+        scores, labels = (each.cpu() for each in chances)  # [T, B]
+        found = []
+        for row, answers in enumerate(asked):
+            at = torch.tensor(answers).nonzero().flatten()
+            ids = labels[at, row].tolist()
+            symbols = tuple(self.vocabulary.decode_target(ids))
+            text = target_text(self, symbols)
+            score = float(scores[at, row].sum())
+            found.append(Hypothesis(tuple(ids), symbols, score, True, symbols, text))
+        return found
+
+
+def check_tagger(config: TransducerConfig) -> None:
+    """Refuse what only a transducer can have."""
+    for name, wanted in (("encoder", "none"), ("attention", False)):
+        if getattr(config, name) != wanted:
+            given, expected = (str(each).lower() for each in (getattr(config, name), wanted))
+            raise InputError(
+                f"{name} is {given}: a tagger reads a source once, expected {expected}"
+            )
