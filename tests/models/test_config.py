@@ -34,7 +34,6 @@ def test_the_defaults_are_the_papers() -> None:
         ({"dropout": -0.1}, "dropout is -0.1, expected"),
         ({"dropout": "0.1"}, "dropout is '0.1', expected"),
         ({"memory": "none", "layers": -1}, "layers is -1"),
-        ({"memory": "none", "cell": "gru"}, "cell is 'gru' with memory 'none', expected 'lstm'"),
         ({"pop_bias": float("nan")}, "pop_bias is nan, expected a finite number"),
         ({"push_bias": 10**400}, "expected a finite number"),
         ({"push_bias": "1"}, "push_bias is '1', expected"),

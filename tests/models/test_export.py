@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from pushpop import Transducer
+from pushpop import Tagger, Transducer, TransducerConfig
 from pushpop.errors import InputError
 from pushpop.models.export import export_onnx
 from pushpop.models.export_source import source_graph
+from pushpop.tasks import Vocabulary
 from tests.models.examples import lively_model
 
 pytest.importorskip("onnx")
@@ -105,3 +106,23 @@ def test_an_encoder_equals_torch_at_any_length_and_batch(length: int, batch: int
     wanted = encoder(model.input_table(ids), torch.full((batch,), length))
     for found, tensor in zip(session.run(None, {"source": ids.numpy()}), wanted, strict=True):
         np.testing.assert_allclose(found, tensor.detach().numpy(), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_tagger_without_a_memory_is_a_step_too(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = TransducerConfig(memory="none", cell="gru", layers=2, embedding=5, hidden=7)
+    model = Tagger(config, Vocabulary(("a", "b", "_"), ("x", "y"), blank="_"))
+    export_onnx(model, tmp_path / "step.onnx")
+    session = onnxruntime.InferenceSession(
+        str(tmp_path / "step.onnx"), providers=["CPUExecutionProvider"]
+    )
+    about = json.loads(session.get_modelmeta().custom_metadata_map["pushpop"])
+    assert (about["form"], about["EOS"], about["target_output_start"]) == ("tagger", None, 0)
+    state = np.array(about["state"]["h"]["values"], np.float32).reshape(2, 1, 7)
+    inputs = [2, 3, 3, 4, 4]
+    wanted, _ = model(torch.tensor(inputs)[:, None])
+    for symbol, logits in zip(inputs, wanted, strict=True):
+        given = {"symbol": np.array([symbol]), "h": state}
+        found, state = session.run(["logits", "h_after"], given)
+        np.testing.assert_allclose(found, logits.detach().numpy(), atol=1e-5)

@@ -55,14 +55,15 @@ def model_options(model: object) -> dict[str, Any]:
     """The options of training that a model's name stands for."""
     if model in MEMORIES:
         return {"memory": model, "layers": 1}
-    match = re.fullmatch(r"lstm([1-9]\d?)", model) if isinstance(model, str) else None
+    match = re.fullmatch(r"(lstm|gru|rnn)([1-9]\d?)", model) if isinstance(model, str) else None
     if match is None:
         benchmarks = (name for name in PAPER_MODELS if name not in MEMORIES)
         known = ", ".join([*MEMORIES, *benchmarks])
         raise InputError(f"model is {model!r}, expected {known}")
-    return {"memory": "none", "layers": int(match[1])}
+    found: dict[str, Any] = {"memory": "none", "layers": int(match[2])}
+    return found if match[1] == "lstm" else {**found, "cell": match[1]}
 
 
 def model_name(config: TrainConfig) -> str:
     """The name of the model that options describe: what is in its memory's place."""
-    return f"lstm{config.layers}" if config.memory == "none" else config.memory
+    return f"{config.cell}{config.layers}" if config.memory == "none" else config.memory

@@ -100,15 +100,7 @@ def seed_table(runs: list[RunRecord]) -> Summary:
         one = group[0].config
         options = (one.recipe, group[0].size, f"{one.learning_rate:g}", nonstandard_options(one))
         lines.append((*_names(group[0]), *options, *_success(group)))
-    recipes = list(dict.fromkeys(line[2] for line in lines))
-    for recipe in recipes if len(lines) > 1 else ():
-        counted = [
-            run
-            for group in groups.values()
-            for run in group
-            if len(group) > 1 and run.config.recipe == recipe
-        ]
-        lines.append(("all", "", recipe, "", "", "", *_success(counted)))
+    lines += _all_together(list(groups.values()))
     return Summary(
         "seeds",
         "Success over seeds",
@@ -122,6 +114,20 @@ def seed_table(runs: list[RunRecord]) -> Summary:
         ),
         lines,
     )
+
+
+def _all_together(groups: list[list[RunRecord]]) -> list[tuple[str, ...]]:
+    """A line for each recipe with several rows of seeds under its own options."""
+    found: dict[str, list[list[RunRecord]]] = {}
+    for group in groups:
+        config = group[0].config
+        if len(group) > 1 and not nonstandard_options(config):
+            found.setdefault(config.recipe, []).append(group)
+    return [
+        ("all", "", recipe, "", "", "", *_success([run for group in rows for run in group]))
+        for recipe, rows in found.items()
+        if len(rows) > 1
+    ]
 
 
 def share_interval(successes: int, trials: int) -> tuple[float, float]:

@@ -76,6 +76,49 @@ class LSTMBody(nn.Module):
         return torch.tanh(self.output(hidden)), after
 
 
+class PlainState(NamedTuple):
+    """The state of a `PlainBody`."""
+
+    h: Tensor  # [L, B, H]
+
+    def rows(self, index: Any) -> "PlainState":
+        """Some rows of the batch, in any order."""
+        return PlainState(self.h[:, index])
+
+
+class PlainBody(nn.Module):
+    """torch's GRU or Elman network and tanh(Linear(hidden, embedding)) on top, without a memory: to
+    compare with."""
+
+    def __init__(
+        self, embedding: int, hidden: int, layers: int, cell: str, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        kind = nn.GRU if cell == "gru" else nn.RNN
+        self.rnn = kind(embedding, hidden, layers, dropout=dropout if layers > 1 else 0.0)
+        self.output = nn.Linear(hidden, embedding)
+
+    def forward(
+        self, x: Tensor, state: PlainState | None = None, lengths: RowLengths = None,
+        noise: NoiseLevels | None = None,
+    ) -> tuple[Tensor, PlainState]:  # fmt: skip
+        """x [T, B, E] -> [T, B, E] and the state. There are no gates to give noise to."""
+        before = None if state is None else state.h
+        if lengths is None:
+            hidden, after = self.rnn(x, before)
+        else:
+            counts = torch.as_tensor(lengths).cpu()
+            packed = nn.utils.rnn.pack_padded_sequence(x, counts, enforce_sorted=False)
+            packed_hidden, after = self.rnn(packed, before)
+            hidden, _ = nn.utils.rnn.pad_packed_sequence(packed_hidden, total_length=x.shape[0])
+        return torch.tanh(self.output(hidden)), PlainState(after)
+
+    def step(self, x: Tensor, state: PlainState | None = None) -> tuple[Tensor, PlainState]:
+        """x [B, E] -> [B, E] and the state."""
+        o, after = self(x[None], state)
+        return o[0], after
+
+
 class MemoryBody(nn.Module):
     """Layers of heads, each a controller with a memory, and tanh(Linear(...)) on top.
 
@@ -130,8 +173,11 @@ class MemoryBody(nn.Module):
         return nn.functional.dropout(x, self.dropout, self.training)
 
 
-def make_body(config: TransducerConfig) -> MemoryRNN | LSTMBody | MemoryBody:
+def make_body(config: TransducerConfig) -> MemoryRNN | LSTMBody | PlainBody | MemoryBody:
     """The body that a config describes, with fresh parameters."""
+    if config.memory == "none" and config.cell != "lstm":
+        sizes = (config.embedding, config.hidden, config.layers)
+        return PlainBody(*sizes, config.cell, config.dropout)
     if config.memory == "none":
         return LSTMBody(config.embedding, config.hidden, config.layers, config.dropout)
     if config.layers > 1 or config.heads > 1:

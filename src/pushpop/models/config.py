@@ -30,10 +30,10 @@ class TransducerConfig:
 
     Args:
         memory: the memory around a controller by its name in `pushpop.memory.MEMORIES`, or "none"
-            for a deep LSTM.
+            for a deep LSTM (or `cell`).
         layers: the layers of the deep LSTM, or of controllers with a memory each; those above the
             first also receive the input.
-        cell: the controller, "lstm", "gru" or "rnn"; "lstm" without a memory.
+        cell: the controller, "lstm", "gru" or "rnn"; without a memory, the network itself.
         embedding: the width of the input and of the output table.
         hidden: the width of the controller or of a layer.
         memory_width: the width of what is pushed; means nothing without a memory.
@@ -86,8 +86,6 @@ class TransducerConfig:
                 raise InputError(f"{name} is {given!r}, expected a whole number from 1 to {most}")
         if self.memory == NO_MEMORY and self.heads != 1:
             raise InputError(f"heads is {self.heads} with memory 'none', expected 1")
-        if self.memory == NO_MEMORY and self.cell != "lstm":
-            raise InputError(f"cell is {self.cell!r} with memory 'none', expected 'lstm'")
         known = BIASES if self.memory == NO_MEMORY else MEMORIES[self.memory].biases
         for name in BIASES:
             given = getattr(self, name)

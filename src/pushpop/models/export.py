@@ -3,7 +3,8 @@
 A memory is what its equations have: of the paper's, values [B, N, D] and strengths [B, N], to which
 every step adds one row (two for a deque); N is free, and so is B. A host feeds SOS, the source and
 SEP, takes the likeliest symbol of the logits, feeds it back, and so on until EOS
-(`examples/onnx_decoding.py`).
+(`examples/onnx_decoding.py`). Of a tagger it feeds the source alone, and takes a label at every
+step.
 
 A model that reads the whole source first (an encoder) has a second graph for that. Its vectors are
 fed to the step in place of symbols. Attention is over `keys` [S, B, K]: what the second graph
@@ -22,8 +23,9 @@ from torch import Tensor, nn
 from pushpop.errors import InputError, writing
 from pushpop.files import write_file
 from pushpop.layers import LSTMState, MemoryRNN
-from pushpop.models.body import LSTMBody, MemoryBody
+from pushpop.models.body import LSTMBody, MemoryBody, PlainBody, PlainState
 from pushpop.models.export_source import source_graph
+from pushpop.models.tagger import Tagger
 from pushpop.models.transducer import Transducer
 
 
@@ -49,7 +51,7 @@ class TransducerStep(nn.Module):
     def state_names(self) -> list[str]:
         """The tensors that are carried on, in order."""
         if not self.heads:
-            return ["h", "c"]
+            return ["h", "c"] if isinstance(self.model.body, LSTMBody) else ["h"]
         names = []
         for number, head in enumerate(self.heads):
             mine = ["h", *(["c"] if head.has_c else []), "read", *head.memory.export_state()]
@@ -72,6 +74,9 @@ class TransducerStep(nn.Module):
         body = self.model.body
         if isinstance(body, LSTMBody):
             return [s[:, None].repeat(1, batch, 1) for s in (body.lstm.h0, body.lstm.c0)]
+        if isinstance(body, PlainBody):
+            weight = body.output.weight
+            return [weight.new_zeros(body.rnn.num_layers, batch, body.rnn.hidden_size)]
         state: list[Tensor] = []
         for head in self.heads:
             first = head.first_state(batch)
@@ -103,6 +108,9 @@ class TransducerStep(nn.Module):
         if isinstance(body, LSTMBody):
             o, after = body.step(x, LSTMState(state[0], state[1]))
             return o, list(after)
+        if isinstance(body, PlainBody):
+            o, (h,) = body.step(x, PlainState(state[0]))
+            return o, [h]
         if isinstance(body, MemoryRNN):
             return _head(body, x, state)
         out: Tensor | None = None
@@ -187,15 +195,17 @@ def _step_graph(model: Transducer) -> Any:
         outputs,
         [axes for _, axes in inputs.values()],
     )
+    tags = isinstance(model, Tagger)  # it never says that it has finished
     about = {
+        "form": model.form,
         "vocabulary": model.vocabulary.to_dict(),
         "text": None if model.text is None else model.text.to_dict(),
         "SOS": model.vocabulary.SOS,
         "SEP": model.vocabulary.SEP,
-        "EOS": model.vocabulary.EOS,
+        "EOS": None if tags else model.vocabulary.EOS,
         "source_input_start": model.vocabulary.source_input_start,
         "target_input_start": model.vocabulary.target_input_start,
-        "target_output_start": model.vocabulary.target_output_start,
+        "target_output_start": 0 if tags else model.vocabulary.target_output_start,
         "state": {
             name: {"shape": list(tensor.shape), "values": tensor.flatten().tolist()}
             for name, tensor in zip(names, step.start(1), strict=True)

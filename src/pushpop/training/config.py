@@ -65,7 +65,7 @@ class TrainConfig:
     )
     memory: str = option(
         "stack",
-        f"{', '.join(MEMORIES)}, or none for a deep LSTM",
+        f"{', '.join(MEMORIES)}, or none: a deep LSTM, or what cell says",
         read=read_memory,
     )
     form: Form = option(
@@ -74,7 +74,7 @@ class TrainConfig:
         "auto: what the task is for, or transducer",
     )
     layers: int = option(1, "layers of the deep LSTM, or of controllers with memories", least=1)
-    cell: CellName = option("lstm", "the controller: lstm, gru or rnn")
+    cell: CellName = option("lstm", "the controller, or the network itself: lstm, gru or rnn")
     embedding: int = option(64, "width of the embeddings", least=1)
     hidden: int = option(256, "width of the controller or of a layer", least=1)
     memory_width: int = option(256, "width of what is pushed", least=1)

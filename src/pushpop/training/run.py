@@ -194,7 +194,7 @@ class RunDirectory:
 
 def default_directory(config: TrainConfig) -> str:
     """Where a run goes that is given no directory."""
-    body = f"lstm{config.layers}" if config.memory == "none" else config.memory
+    body = f"{config.cell}{config.layers}" if config.memory == "none" else config.memory
     return f"runs/{Path(config.task).stem}-{body}-seed{config.seed}"
 
 

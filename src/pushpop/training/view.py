@@ -98,7 +98,7 @@ class Speed:
 def describe_run(config: TrainConfig) -> str:
     """What is trained on what, in a few words."""
     if config.memory == "none":
-        body = f"{config.layers}-layer lstm, hidden {config.hidden}"
+        body = f"{config.layers}-layer {config.cell}, hidden {config.hidden}"
     else:
         body = (
             f"{config.memory}-{config.cell}, hidden {config.hidden}, memory {config.memory_width}"
