@@ -25,11 +25,14 @@ class Vocabulary:
     """The symbols of either side, in the order of their numbers.
 
     `unknown`, if there is one, is a symbol of both sides that every symbol is read as that is none.
+    `blank` is for models that answer at blanks: the source symbol that is read where an answer is
+    wanted; None: there is none.
     """
 
     source: tuple[str, ...]
     target: tuple[str, ...]
     unknown: str | None = None
+    blank: str | None = None
 
     SOS: ClassVar[int] = 0
     SEP: ClassVar[int] = 1
@@ -48,6 +51,8 @@ class Vocabulary:
                 seen.add(symbol)
             if self.unknown is not None and self.unknown not in seen:
                 raise InputError(f"{side} vocabulary: lacks the unknown symbol {self.unknown!r}")
+        if self.blank is not None and self.blank not in self.source:
+            raise InputError(f"source vocabulary: lacks the blank {self.blank!r}")
 
     @property
     def target_input_start(self) -> int:
@@ -97,18 +102,20 @@ class Vocabulary:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         data: dict[str, Any] = {"source": list(self.source), "target": list(self.target)}
-        return data if self.unknown is None else {**data, "unknown": self.unknown}
+        optional = {"unknown": self.unknown, "blank": self.blank}
+        return data | {name: symbol for name, symbol in optional.items() if symbol is not None}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Vocabulary":
         """Undo `to_dict`."""
-        if set(data) - {"unknown"} != {"source", "target"}:
+        if set(data) - {"unknown", "blank"} != {"source", "target"}:
             given = ", ".join(sorted(map(str, data))) or "nothing"
             raise InputError(f"vocabulary: expected the keys source and target, found {given}")
         for side in ("source", "target"):
             if not isinstance(data[side], list | tuple):
                 raise InputError(f"vocabulary: {side} is {data[side]!r}, expected a list")
-        return cls(tuple(data["source"]), tuple(data["target"]), data.get("unknown"))
+        optional = (data.get("unknown"), data.get("blank"))
+        return cls(tuple(data["source"]), tuple(data["target"]), *optional)
 
     @cached_property
     def _source_numbers(self) -> dict[str, int]:
