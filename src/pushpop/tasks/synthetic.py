@@ -9,7 +9,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from pushpop.tasks.base import LengthRange, Pairs, Task, draw_integers, draw_lengths
+from pushpop.tasks.base import PAPER, LengthRange, Pairs, Task, draw_integers, draw_lengths
 from pushpop.tasks.ragged import IntArray, places
 from pushpop.tasks.vocabulary import Vocabulary
 
@@ -45,6 +45,7 @@ class Copy(RearrangementTask):
     """
 
     name = "copy"
+    family = PAPER
 
     def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
         """Every symbol in its place."""
@@ -58,6 +59,7 @@ class Reverse(RearrangementTask):
     """
 
     name = "reverse"
+    family = PAPER
 
     def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
         """Position p takes the symbol at length - 1 - p."""
@@ -75,6 +77,7 @@ class Flip(RearrangementTask):
     """
 
     name = "flip"
+    family = PAPER
     multiple = 2
 
     def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
@@ -98,7 +101,7 @@ class Duplicate(RearrangementTask):
 
 
 class OddsFirst(RearrangementTask):
-    """The target is the first, third, fifth ... symbol, then the second, fourth, sixth ...
+    """The target is symbols 1, 3, 5 ... of the source, then 2, 4 ...
 
     a1 a2 a3 a4 a5 ||| a1 a3 a5 a2 a4
     """
