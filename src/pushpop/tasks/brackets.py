@@ -8,7 +8,7 @@ from pushpop.tasks.vocabulary import Vocabulary
 
 
 class Brackets(Task):
-    """The target closes the brackets that the source leaves open.
+    """What closes the brackets left open.
 
     ( [ ] [ ( ||| ) ] )
 

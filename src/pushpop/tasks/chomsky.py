@@ -191,7 +191,7 @@ class Duplicate(ChomskyTask):
 
 
 class MissingDuplicate(ChomskyTask):
-    """The symbol missing from a duplicate.
+    """The missing symbol of a duplicate.
 
     0 1 1 0 0 2 1 0 ||| 1
 
@@ -228,7 +228,7 @@ class MissingDuplicate(ChomskyTask):
 
 
 class OddsFirst(ChomskyTask):
-    """Symbols 2, 4, 6 ... and then 1, 3, 5 ...
+    """Even places first, then odd ones.
 
     0 0 1 1 0 1 0 1 ||| 0 1 1 1 0 1 0 0
 

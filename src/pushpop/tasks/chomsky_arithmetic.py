@@ -37,7 +37,7 @@ class ExpressionTask(ChomskyTask):
 
 
 class ModularArithmetic(ExpressionTask):
-    """The value of an expression, modulo 5.
+    """An expression's value, modulo 5.
 
     1 + 2 * 3 ||| 2
 
@@ -62,7 +62,7 @@ class ModularArithmetic(ExpressionTask):
 
 
 class ModularArithmeticBrackets(ExpressionTask):
-    """The value of a bracketed expression.
+    """A bracketed expression's value.
 
     ( ( 4 - ( - 2 ) ) * 3 ) ||| 3
 

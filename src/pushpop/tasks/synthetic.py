@@ -39,7 +39,7 @@ class RearrangementTask(Task):
 
 
 class Copy(RearrangementTask):
-    """The target is the source.
+    """The source as it is.
 
     a5 a7 a7 a2 ||| a5 a7 a7 a2
     """
@@ -53,7 +53,7 @@ class Copy(RearrangementTask):
 
 
 class Reverse(RearrangementTask):
-    """The target is the source read from its end.
+    """The source read from its end.
 
     a5 a7 a7 a2 ||| a2 a7 a7 a5
     """
@@ -68,12 +68,13 @@ class Reverse(RearrangementTask):
 
 
 class Flip(RearrangementTask):
-    """Every two neighbours change places; sources have even lengths.
+    """Every two neighbours change places.
 
     a5 a7 a1 a2 ||| a7 a5 a2 a1
 
-    An odd length is not drawn at all: lengths are uniform over the even ones in the range, which
-    is what drawing again after an odd draw would give. A range without an even length is refused.
+    Sources have even lengths. An odd one is not drawn at all: lengths are uniform over the even
+    ones in the range, which is what drawing again after an odd draw would give. A range without an
+    even length is refused.
     """
 
     name = "flip"
@@ -86,7 +87,7 @@ class Flip(RearrangementTask):
 
 
 class Duplicate(RearrangementTask):
-    """The target is the source, twice.
+    """The source, twice.
 
     a5 a7 a2 ||| a5 a7 a2 a5 a7 a2
     """
@@ -101,9 +102,11 @@ class Duplicate(RearrangementTask):
 
 
 class OddsFirst(RearrangementTask):
-    """The target is symbols 1, 3, 5 ... of the source, then 2, 4 ...
+    """Odd places first, then even ones.
 
     a1 a2 a3 a4 a5 ||| a1 a3 a5 a2 a4
+
+    Places are counted from 1.
     """
 
     name = "odds-first"
