@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import pairwise, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -416,3 +417,13 @@ def test_the_example_in_the_docstring_is_right(name: str) -> None:
     line = re.search(r"^ +(.+) \|\|\| (.+)$", type(task_of(name)).__doc__ or "", re.MULTILINE)
     assert line is not None
     assert defined(name, line[1].split()) == line[2].split()
+
+
+def test_the_table_of_the_docs_is_right() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text("utf-8").replace(r"\|", "¦")
+    rows = re.findall(r"^\| `([\w-]+)` \|.*\| (\d+) / (\d+) \|.*\| (\S+) \| `(.+)` \|$", page, re.M)
+    assert [name for name, *_ in rows] == NAMES
+    for name, symbols, classes, chance, example in rows:
+        assert (int(symbols), int(classes), float(chance)) == SIZES[name]
+        source, target = (side.split() for side in example.split(" ¦¦¦ "))
+        assert defined(name, source) == target

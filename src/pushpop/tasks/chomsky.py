@@ -233,8 +233,8 @@ class OddsFirst(ChomskyTask):
     0 0 1 1 0 1 0 1 ||| 0 1 1 1 0 1 0 0
 
     Places are counted from 1. The text of the original says that odd places come first, and so does
-    the name; its code, with which the published scores were made, puts even places first, as here.
-    The task `odds-first` is the other way round.
+    the name; its code puts even places first, and that is followed here. The task `odds-first` is
+    the other way round.
     """
 
     name = "chomsky/odds-first"
