@@ -1,4 +1,5 @@
-"""How fast data is made: exact sampling against rejection, and batches against training steps.
+"""How fast data is made: exact sampling against rejection, batches against training steps, and the
+tasks of the Chomsky hierarchy a length at a time.
 
 Writes results/task_sampling.json. Nothing is measured unless the tests of the tasks pass.
 """
@@ -21,6 +22,7 @@ from torch import nn
 from machine import write_results
 from pushpop import Transducer, TransducerConfig
 from pushpop.tasks import TASKS, Batch, GrammarTask, Vocabulary, batch_rng, batches, get_task
+from pushpop.tasks.chomsky import ChomskyTask
 from pushpop.tasks.derivation import Tables
 from pushpop.tasks.itg import compile_grammar
 
@@ -139,6 +141,28 @@ def against_training(name: str, rounds: int = 96) -> dict[str, float]:
     return result
 
 
+def of_one_length(lengths: tuple[int, ...] = (40, 500), size: int = 128) -> dict[str, Any]:
+    """Pairs a second of the Chomsky hierarchy's tasks in batches of one length, as their protocol
+    has them. All tasks take turns; medians over the rounds."""
+    tasks = [task for task in map(get_task, TASKS) if isinstance(task, ChomskyTask)]
+    rates: dict[str, dict[int, list[float]]] = {
+        task.name: {length: [] for length in lengths} for task in tasks
+    }
+    for each in range(ROUNDS + 1):  # the first round compiles
+        for task in tasks:
+            for length in lengths:
+                rng = batch_rng(SEED, "bench", each)
+                elapsed = seconds(lambda: task.sample(rng, size, (length, length)))  # noqa: B023
+                rates[task.name][length].append(size / elapsed)
+    return {
+        name: {
+            f"length {length}, pairs per second": statistics.median(found[1:])
+            for length, found in by_length.items()
+        }
+        for name, by_length in rates.items()
+    }
+
+
 def main() -> None:
     """Test, measure, write."""
     tests = [sys.executable, "-m", "pytest", "-q", "--no-header", "tests/tasks"]
@@ -155,10 +179,15 @@ def main() -> None:
             for name in ("gender", "svo-sov")
             for low, high in (TEST, TRAINING)
         },
-        "batches": {name: against_training(name) for name in TASKS},
+        "batches": {
+            name: against_training(name)
+            for name in TASKS
+            if not isinstance(get_task(name), ChomskyTask)  # other models read those
+        },
+        "batches of 128 of one length": of_one_length(),
     }
     rounded = json.loads(json.dumps(report), parse_float=lambda text: float(f"{float(text):.4g}"))
-    for group in ("sampling", "batches"):
+    for group in ("sampling", "batches", "batches of 128 of one length"):
         for label, figures in rounded[group].items():
             print(f"{label}: " + ", ".join(f"{key} {value:g}" for key, value in figures.items()))
     write_results("task_sampling", rounded)

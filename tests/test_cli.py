@@ -8,6 +8,7 @@ import pytest
 
 from pushpop.cli import command_parser, main
 from pushpop.commands import COMMANDS
+from pushpop.tasks import TASKS, get_task
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
@@ -120,6 +121,31 @@ def test_sample_says_in_one_line_what_is_wrong(
     assert printed.out == ""
     assert printed.err.count("\n") == 1
     assert message in printed.err
+
+
+def test_tasks_lists_every_task_under_its_family_with_an_example(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["tasks"])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100
+    headings = [line for line in lines[:-1] if line and not line.startswith(" ")]
+    assert headings == ["The paper's", "More transductions", "Chomsky hierarchy"]
+    listed = {line.split()[0]: line for line in lines if " ||| " in line}
+    assert list(listed) == list(TASKS)
+    for name, line in listed.items():
+        assert get_task(name).summary in line
+    assert lines[lines.index("Chomsky hierarchy") + 1] == listed["chomsky/even-pairs"]
+    assert listed["chomsky/stack-manipulation"].endswith("  0 1 0 pop ||| 1 0 2 0 0")
+    assert listed["reverse"].startswith("  reverse  The source read from its end.  ")
+
+
+def test_the_help_of_sample_says_where_the_tasks_are_listed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["sample", "--help"])
+    assert "`pushpop tasks`" in capsys.readouterr().out
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

@@ -22,6 +22,21 @@ FINGERPRINTS = {
     "duplicate": "db4bf589d703",
     "odds-first": "d12d8b9e482f",
     "brackets": "58f32ed7efc7",
+    "chomsky/even-pairs": "c17bddc2970e",
+    "chomsky/parity": "0034ea0cd8f8",
+    "chomsky/cycle-navigation": "d437beece4a1",
+    "chomsky/modular-arithmetic": "08c9c00379f9",
+    "chomsky/stack-manipulation": "fde835676a54",
+    "chomsky/reverse": "30281ff50633",
+    "chomsky/modular-arithmetic-brackets": "3ff646de0c7c",
+    "chomsky/solve-equation": "08a8dd8f686e",
+    "chomsky/duplicate": "21b3bd95717f",
+    "chomsky/missing-duplicate": "88bbbb242581",
+    "chomsky/odds-first": "e9530939fe06",
+    "chomsky/binary-addition": "3630f772cd0a",
+    "chomsky/binary-multiplication": "5edffa9a0b2d",
+    "chomsky/square-root": "7f0dd6b79844",
+    "chomsky/bucket-sort": "26ce54fe8077",
 }
 
 

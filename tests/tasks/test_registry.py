@@ -7,12 +7,32 @@ import pytest
 from pushpop.errors import InputError
 from pushpop.tasks import TASKS, get_task
 
-NAMES = "copy reverse flip svo-sov gender duplicate odds-first brackets"
+FAMILIES = {
+    "the paper's": "copy reverse flip svo-sov gender",
+    "more transductions": "duplicate odds-first brackets",
+    "Chomsky hierarchy": """
+        even-pairs parity cycle-navigation modular-arithmetic stack-manipulation reverse
+        modular-arithmetic-brackets solve-equation duplicate missing-duplicate odds-first
+        binary-addition binary-multiplication square-root bucket-sort
+    """,
+}
 
 
 def test_every_task_has_its_name() -> None:
-    assert list(TASKS) == NAMES.split()
     assert [get_task(name).name for name in TASKS] == list(TASKS)
+
+
+def test_tasks_stand_in_families() -> None:
+    families: dict[str, list[str]] = {}
+    for name in TASKS:
+        families.setdefault(get_task(name).family, []).append(name.removeprefix("chomsky/"))
+    assert families == {family: names.split() for family, names in FAMILIES.items()}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_says_in_a_line_what_it_is(name: str) -> None:
+    assert get_task(name).summary.endswith(".")
+    assert len(get_task(name).summary) <= 40
 
 
 @pytest.mark.parametrize("name", TASKS)

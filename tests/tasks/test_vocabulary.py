@@ -48,6 +48,15 @@ def test_a_vocabulary_survives_json() -> None:
     assert Vocabulary.from_dict(json.loads(json.dumps(SMALL.to_dict()))) == SMALL
 
 
+def test_a_blank_is_a_source_symbol_that_is_saved_only_where_there_is_one() -> None:
+    blank = Vocabulary(("a", "_"), ("a", "x"), blank="_")
+    assert Vocabulary.from_dict(json.loads(json.dumps(blank.to_dict()))) == blank
+    assert blank.to_dict()["blank"] == "_"
+    assert "blank" not in SMALL.to_dict()
+    with pytest.raises(InputError, match="source vocabulary: lacks the blank 'x'"):
+        Vocabulary(("a", "b"), ("a", "x"), blank="x")
+
+
 def test_an_unknown_symbol_is_named_with_its_nearest() -> None:
     with pytest.raises(InputError, match="unknown source symbol 'sie'; did you mean 'si1'"):
         Vocabulary(("si1", "vi1"), ()).encode_source(["si1", "sie"])

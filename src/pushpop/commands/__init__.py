@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pushpop.commands.evaluate import evaluate
 from pushpop.commands.export import export
-from pushpop.commands.inspect import sample, sizes, version
+from pushpop.commands.inspect import sample, sizes, tasks, version
 from pushpop.commands.report import report
 from pushpop.commands.serve import serve
 from pushpop.commands.sweep import sweep
@@ -17,6 +17,7 @@ from pushpop.commands.transduce import transduce
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "version": version,
+    "tasks": tasks,
     "sample": sample,
     "sizes": sizes,
     "train": train,

@@ -51,11 +51,22 @@ class Pairs:
         return zip(sources, split(self.target, self.target_lengths), strict=True)
 
 
+PAPER = "the paper's"
+"""The family of the tasks of Grefenstette et al."""
+
+
 class Task(ABC):
     """A name, a vocabulary for each side, and a way to draw pairs."""
 
     name: str
     vocabulary: Vocabulary
+    family: str = "more transductions"
+    """Tasks that belong together have the same one; lists of tasks are divided by it."""
+
+    @property
+    def summary(self) -> str:
+        """What the task is, in a line: the first one of its docstring."""
+        return (type(self).__doc__ or "").partition("\n")[0]
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:

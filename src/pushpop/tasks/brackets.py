@@ -8,11 +8,12 @@ from pushpop.tasks.vocabulary import Vocabulary
 
 
 class Brackets(Task):
-    """The source is a prefix of a well-bracketed string over two kinds of brackets; the target
-    closes what is open, innermost first.
+    """What closes the brackets left open.
 
     ( [ ] [ ( ||| ) ] )
 
+    The source is a prefix of a well-bracketed string over two kinds of brackets; what was opened
+    last is closed first.
     Source lengths are uniform over the range, and all prefixes of a length are equally likely.
     A prefix that has everything closed has an empty target.
     """

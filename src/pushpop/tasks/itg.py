@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pushpop.errors import InputError
-from pushpop.tasks.base import LengthRange, Pairs, Task, check_request
+from pushpop.tasks.base import PAPER, LengthRange, Pairs, Task, check_request
 from pushpop.tasks.grammar import Grammar, Link, Symbol
 from pushpop.tasks.grammar_file import parse_grammar
 from pushpop.tasks.ragged import FloatArray, IntArray
@@ -39,6 +39,7 @@ class GrammarTask(Task):
         self.grammar = grammar
         self.vocabulary = Vocabulary(*grammar.terminals())
         self.uniform_lengths = False
+        self._summary = ""
         self._tables: Tables | None = None
         self._chain = _longest_unit_chain(grammar)
         self._inside: Inside | None = None
@@ -46,9 +47,17 @@ class GrammarTask(Task):
 
     @classmethod
     def packaged(cls, name: str) -> "GrammarTask":
-        """The task of a grammar that comes with the package."""
+        """The task of a grammar that comes with the package: the paper's two."""
         file = resources.files("pushpop.tasks") / "grammars" / f"{name}.itg"
-        return cls(parse_grammar(file.read_text(encoding="utf-8"), file.name), name)
+        text = file.read_text(encoding="utf-8")
+        task = cls(parse_grammar(text, file.name), name)
+        task.family, task._summary = PAPER, text.partition("\n")[0].removeprefix("# ")
+        return task
+
+    @property
+    def summary(self) -> str:
+        """What the file of a packaged grammar says in its first line."""
+        return self._summary or super().summary
 
     def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:
         """Draw the lengths, then derivation after derivation."""

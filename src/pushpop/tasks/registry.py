@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pushpop.errors import InputError, did_you_mean
+from pushpop.tasks import chomsky, chomsky_arithmetic
 from pushpop.tasks.base import Task
 from pushpop.tasks.brackets import Brackets
 from pushpop.tasks.grammar_file import read_grammar
@@ -19,6 +20,21 @@ TASKS: dict[str, Callable[[], Task]] = {
     "duplicate": Duplicate,
     "odds-first": OddsFirst,
     "brackets": Brackets,
+    "chomsky/even-pairs": chomsky.EvenPairs,
+    "chomsky/parity": chomsky.Parity,
+    "chomsky/cycle-navigation": chomsky.CycleNavigation,
+    "chomsky/modular-arithmetic": chomsky_arithmetic.ModularArithmetic,
+    "chomsky/stack-manipulation": chomsky.StackManipulation,
+    "chomsky/reverse": chomsky.Reverse,
+    "chomsky/modular-arithmetic-brackets": chomsky_arithmetic.ModularArithmeticBrackets,
+    "chomsky/solve-equation": chomsky_arithmetic.SolveEquation,
+    "chomsky/duplicate": chomsky.Duplicate,
+    "chomsky/missing-duplicate": chomsky.MissingDuplicate,
+    "chomsky/odds-first": chomsky.OddsFirst,
+    "chomsky/binary-addition": chomsky_arithmetic.BinaryAddition,
+    "chomsky/binary-multiplication": chomsky_arithmetic.BinaryMultiplication,
+    "chomsky/square-root": chomsky_arithmetic.SquareRoot,
+    "chomsky/bucket-sort": chomsky.BucketSort,
 }
 
 

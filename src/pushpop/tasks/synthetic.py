@@ -9,7 +9,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from pushpop.tasks.base import LengthRange, Pairs, Task, draw_integers, draw_lengths
+from pushpop.tasks.base import PAPER, LengthRange, Pairs, Task, draw_integers, draw_lengths
 from pushpop.tasks.ragged import IntArray, places
 from pushpop.tasks.vocabulary import Vocabulary
 
@@ -39,12 +39,13 @@ class RearrangementTask(Task):
 
 
 class Copy(RearrangementTask):
-    """The target is the source.
+    """The source as it is.
 
     a5 a7 a7 a2 ||| a5 a7 a7 a2
     """
 
     name = "copy"
+    family = PAPER
 
     def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
         """Every symbol in its place."""
@@ -52,12 +53,13 @@ class Copy(RearrangementTask):
 
 
 class Reverse(RearrangementTask):
-    """The target is the source read from its end.
+    """The source read from its end.
 
     a5 a7 a7 a2 ||| a2 a7 a7 a5
     """
 
     name = "reverse"
+    family = PAPER
 
     def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
         """Position p takes the symbol at length - 1 - p."""
@@ -66,15 +68,17 @@ class Reverse(RearrangementTask):
 
 
 class Flip(RearrangementTask):
-    """Every two neighbours change places; sources have even lengths.
+    """Every two neighbours change places.
 
     a5 a7 a1 a2 ||| a7 a5 a2 a1
 
-    An odd length is not drawn at all: lengths are uniform over the even ones in the range, which
-    is what drawing again after an odd draw would give. A range without an even length is refused.
+    Sources have even lengths. An odd one is not drawn at all: lengths are uniform over the even
+    ones in the range, which is what drawing again after an odd draw would give. A range without an
+    even length is refused.
     """
 
     name = "flip"
+    family = PAPER
     multiple = 2
 
     def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
@@ -83,7 +87,7 @@ class Flip(RearrangementTask):
 
 
 class Duplicate(RearrangementTask):
-    """The target is the source, twice.
+    """The source, twice.
 
     a5 a7 a2 ||| a5 a7 a2 a5 a7 a2
     """
@@ -98,9 +102,11 @@ class Duplicate(RearrangementTask):
 
 
 class OddsFirst(RearrangementTask):
-    """The target is the first, third, fifth ... symbol, then the second, fourth, sixth ...
+    """Odd places first, then even ones.
 
     a1 a2 a3 a4 a5 ||| a1 a3 a5 a2 a4
+
+    Places are counted from 1.
     """
 
     name = "odds-first"

@@ -1,0 +1,273 @@
+"""The tasks of "Neural Networks and the Chomsky Hierarchy" (Delétang et al., 2023): what they have
+in common, and those on strings. Those with numbers are in `chomsky_arithmetic.py`.
+
+They were made for models that read the source and then a blank for every symbol of the answer. A
+source holds no blank here: `Vocabulary.blank` is its symbol, and `output_length` says how many to
+read. Definitions follow the code of the original, which is google-deepmind's
+neural_networks_chomsky_hierarchy on GitHub, in special cases of length 1 and 2 too.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from pushpop.tasks.base import LengthRange, Pairs, Task, draw_integers, draw_lengths
+from pushpop.tasks.ragged import IntArray, places, starts_of
+from pushpop.tasks.vocabulary import Vocabulary
+
+BLANK = "_"
+
+
+def blank_vocabulary(source: Iterable[str], target: Iterable[str]) -> Vocabulary:
+    """These symbols, and the blank as the last one of the source."""
+    return Vocabulary((*source, BLANK), tuple(target), blank=BLANK)
+
+
+class ChomskyTask(Task):
+    """A task whose answer is as long as its source's length says, padding included.
+
+    Source lengths are uniform over the range. A subclass says how sources are drawn (uniformly from
+    all symbols but the blank, if it says nothing) and what the answer to a source is.
+    """
+
+    family = "Chomsky hierarchy"
+    chance: ClassVar[float]
+    """The accuracy that the paper compares with."""
+    terminator: ClassVar[str | None] = None
+    """The target symbol after which no position counts in the score; None: all count."""
+
+    def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:
+        """Draw the lengths, then the sources, then find the answers."""
+        source_lengths = self.source_lengths(draw_lengths(rng, batch_size, lengths))
+        source = self.draw(rng, source_lengths)
+        target_lengths = np.array([self.output_length(n) for n in source_lengths.tolist()])
+        return Pairs(source, source_lengths, self.answer(source, source_lengths), target_lengths)
+
+    def output_length(self, n: int) -> int:
+        """How many symbols the answer to a source of n symbols has."""
+        return 1
+
+    def source_lengths(self, lengths: IntArray) -> IntArray:
+        """The lengths that sources have when these are asked for: the same in all tasks but one."""
+        return lengths
+
+    def draw(self, rng: np.random.Generator, lengths: IntArray) -> IntArray:
+        """Sources of these lengths, laid end to end."""
+        return draw_integers(rng, len(self.vocabulary.source) - 1, int(lengths.sum()))
+
+    @abstractmethod
+    def answer(self, source: IntArray, lengths: IntArray) -> IntArray:
+        """The targets of sources as `draw` makes them, laid end to end too."""
+
+
+class EvenPairs(ChomskyTask):
+    """1 if 01s and 10s are odd in number.
+
+    0 1 1 0 ||| 0
+
+    That number is odd exactly if the first and the last symbol differ.
+    """
+
+    name = "chomsky/even-pairs"
+    chance = 0.5
+    vocabulary = blank_vocabulary("01", "01")
+
+    def answer(self, source: IntArray, lengths: IntArray) -> IntArray:
+        """First symbol against last."""
+        first = starts_of(lengths)
+        last: IntArray = first + lengths - 1
+        return source[first] ^ source[last]
+
+
+class Parity(ChomskyTask):
+    """The number of 1s, modulo 2.
+
+    0 1 1 1 ||| 1
+    """
+
+    name = "chomsky/parity"
+    chance = 0.5
+    vocabulary = blank_vocabulary("01", "01")
+
+    def answer(self, source: IntArray, lengths: IntArray) -> IntArray:
+        """Sums of the rows, modulo 2."""
+        return np.add.reduceat(source, starts_of(lengths)) % 2
+
+
+class CycleNavigation(ChomskyTask):
+    """Where steps on a circle of 5 lead.
+
+    2 2 1 0 2 ||| 2
+
+    Symbols 0, 1, 2 are a step back, none, and one ahead; the places are 0 to 4, and 0 is the start.
+    """
+
+    name = "chomsky/cycle-navigation"
+    chance = 0.2
+    vocabulary = blank_vocabulary("012", "01234")
+
+    def answer(self, source: IntArray, lengths: IntArray) -> IntArray:
+        """Sums of the steps, modulo 5."""
+        return np.add.reduceat(source - 1, starts_of(lengths)) % 5
+
+
+class StackManipulation(ChomskyTask):
+    """A stack after pushes and pops.
+
+    0 1 1 0 push1 pop pop ||| 1 1 0 2 0 0 0 0
+
+    The source is a stack of 0s and 1s, its bottom first, and then actions. The target is the stack
+    that they leave, its top first, then the terminator 2, then 0s up to n + 1 symbols. A pop of an
+    empty stack does nothing. The stack in the source has a length uniform on 1 .. n - 1, and
+    actions are uniform too; a source of one symbol is a stack alone.
+    """
+
+    name = "chomsky/stack-manipulation"
+    chance = 0.5
+    terminator = "2"
+    vocabulary = blank_vocabulary(("0", "1", "pop", "push0", "push1"), "012")
+
+    def output_length(self, n: int) -> int:
+        """A stack of at most n symbols, and the terminator."""
+        return n + 1
+
+    def draw(self, rng: np.random.Generator, lengths: IntArray) -> IntArray:
+        """The length of each stack, then one number a symbol."""
+        rows, positions = places(lengths)
+        heights = 1 + (rng.random(len(lengths)) * np.maximum(lengths - 1, 1)).astype(np.int64)
+        uniforms = rng.random(len(rows))
+        actions = 2 + (3 * uniforms).astype(np.int64)
+        return np.where(positions < heights[rows], (2 * uniforms).astype(np.int64), actions)
+
+    def answer(self, source: IntArray, lengths: IntArray) -> IntArray:
+        """Do what the actions say."""
+        from pushpop.tasks.chomsky_kernels import run_stacks
+
+        target: IntArray = run_stacks(source, lengths)
+        return target
+
+
+class Reverse(ChomskyTask):
+    """The source read from its end.
+
+    0 1 1 0 1 0 ||| 0 1 0 1 1 0
+    """
+
+    name = "chomsky/reverse"
+    chance = 0.5
+    vocabulary = blank_vocabulary("01", "01")
+
+    def output_length(self, n: int) -> int:
+        """Every symbol once."""
+        return n
+
+    def answer(self, source: IntArray, lengths: IntArray) -> IntArray:
+        """Position p takes the symbol at n - 1 - p."""
+        rows, positions = places(lengths)
+        taken: IntArray = (starts_of(lengths) + lengths)[rows] - 1 - positions
+        return source[taken]
+
+
+class Duplicate(ChomskyTask):
+    """The source, twice.
+
+    1 0 1 ||| 1 0 1 1 0 1
+    """
+
+    name = "chomsky/duplicate"
+    chance = 0.5
+    vocabulary = blank_vocabulary("01", "01")
+
+    def output_length(self, n: int) -> int:
+        """Every symbol twice."""
+        return 2 * n
+
+    def answer(self, source: IntArray, lengths: IntArray) -> IntArray:
+        """Positions past the end of the source start it again."""
+        rows, positions = places(2 * lengths)
+        return source[starts_of(lengths)[rows] + positions % lengths[rows]]
+
+
+class MissingDuplicate(ChomskyTask):
+    """The missing symbol of a duplicate.
+
+    0 1 1 0 0 2 1 0 ||| 1
+
+    The source is a string twice, with one symbol of the 2 (n // 2), any of them, replaced by 2. A
+    source of odd length has a 3 at its end; that of one symbol is 1, and so is its answer.
+    """
+
+    name = "chomsky/missing-duplicate"
+    chance = 0.5
+    vocabulary = blank_vocabulary("0123", "01")
+
+    def draw(self, rng: np.random.Generator, lengths: IntArray) -> IntArray:
+        """A number a symbol, of which those of the second half are not used; then the gaps."""
+        rows, positions = places(lengths)
+        starts, halves = starts_of(lengths), lengths // 2
+        source = draw_integers(rng, 2, len(rows))
+        second = np.flatnonzero((positions >= halves[rows]) & (positions < 2 * halves[rows]))
+        source[second] = source[second - halves[rows[second]]]
+        gaps = starts + (rng.random(len(lengths)) * 2 * halves).astype(np.int64)
+        source[gaps] = 2
+        source[(starts + lengths - 1)[lengths % 2 == 1]] = 3
+        source[starts[lengths == 1]] = 1
+        return source
+
+    def answer(self, source: IntArray, lengths: IntArray) -> IntArray:
+        """What stands half a source before or after the 2."""
+        target = np.ones(len(lengths), np.int64)
+        doubled = lengths > 1
+        halves = lengths[doubled] // 2
+        middles = starts_of(lengths)[doubled] + halves
+        gaps = np.flatnonzero(source == 2)
+        target[doubled] = source[np.where(gaps < middles, gaps + halves, gaps - halves)]
+        return target
+
+
+class OddsFirst(ChomskyTask):
+    """Even places first, then odd ones.
+
+    0 0 1 1 0 1 0 1 ||| 0 1 1 1 0 1 0 0
+
+    Places are counted from 1. The text of the original says that odd places come first, and so does
+    the name; its code puts even places first, and that is followed here. The task `odds-first` is
+    the other way round.
+    """
+
+    name = "chomsky/odds-first"
+    chance = 0.5
+    vocabulary = blank_vocabulary("01", "01")
+
+    def output_length(self, n: int) -> int:
+        """Every symbol once."""
+        return n
+
+    def answer(self, source: IntArray, lengths: IntArray) -> IntArray:
+        """A row of length n has n // 2 even places, counted from 1."""
+        rows, positions = places(lengths)
+        evens = (lengths // 2)[rows]
+        taken = np.where(positions < evens, 2 * positions + 1, 2 * (positions - evens))
+        return source[starts_of(lengths)[rows] + taken]
+
+
+class BucketSort(ChomskyTask):
+    """The source, sorted.
+
+    4 2 1 0 4 ||| 0 1 2 4 4
+    """
+
+    name = "chomsky/bucket-sort"
+    chance = 0.2
+    vocabulary = blank_vocabulary("01234", "01234")
+
+    def output_length(self, n: int) -> int:
+        """Every symbol once."""
+        return n
+
+    def answer(self, source: IntArray, lengths: IntArray) -> IntArray:
+        """All rows sorted at once: by row first, then by symbol."""
+        rows, _ = places(lengths)
+        return np.sort(5 * rows + source) % 5
