@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pushpop.errors import InputError
-from pushpop.tasks import TASKS, Vocabulary, batch_rng, get_task
+from pushpop.tasks import TASKS, Pairs, Vocabulary, batch_rng, get_task
 from pushpop.tasks.chomsky import ChomskyTask
 
 from . import chi_square
@@ -427,3 +427,21 @@ def test_the_table_of_the_docs_is_right() -> None:
         assert (int(symbols), int(classes), float(chance)) == SIZES[name]
         source, target = (side.split() for side in example.split(" ¦¦¦ "))
         assert defined(name, source) == target
+
+
+def test_only_what_comes_up_to_the_terminator_counts() -> None:
+    task = get_task("chomsky/stack-manipulation")
+    symbols = task.vocabulary
+    pairs = Pairs.of(
+        [
+            ([0], symbols.encode_target(["1", "1", "0", "2", "0", "0", "0", "0"]).tolist()),
+            ([1], symbols.encode_target(["0", "2"]).tolist()),
+        ]
+    )
+    scored = task.scored(pairs)
+    found = [symbols.decode_target(target) for _, target in scored]
+    assert found == [["1", "1", "0", "2"], ["0", "2"]]
+    assert scored.target_lengths.tolist() == [4, 2]
+    reverse = get_task("chomsky/reverse")
+    drawn = reverse.sample(batch_rng(0, "test", 0), 3, (4, 6))
+    assert reverse.scored(drawn) is drawn

@@ -29,7 +29,7 @@ def report(results: str, out: str = "", page: str = "", collect: str = "") -> No
         print("pushpop:", note, file=sys.stderr)
     if page:
         put_into_page(made, folder, Path(page))
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and made.rows:
         from rich.console import Console
 
         from pushpop.experiments.table import to_terminal

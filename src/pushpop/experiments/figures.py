@@ -15,6 +15,9 @@ STYLES: dict[str, dict[str, Any]] = {
     "stack": {"color": "#d55e00", "marker": "o", "linewidth": 1.6, "markersize": 7},
     "queue": {"color": "#2b8cd6", "marker": "s", "linewidth": 1.6, "markersize": 5},
     "deque": {"color": "#0a9b72", "marker": "D", "linewidth": 1.6, "markersize": 3},
+    "superposition": {"color": "#b0579c", "marker": "^", "linewidth": 1.2, "markersize": 4},
+    "tape": {"color": "#8a6d1d", "marker": "v", "linewidth": 1.2, "markersize": 4},
+    "rnn1": {"color": "#8d939a", "marker": "x", "linewidth": 1.0, "linestyle": ":"},
     "lstm1": {"color": "#8d939a", "marker": ".", "linewidth": 1.0, "linestyle": "-"},
     "lstm2": {"color": "#8d939a", "marker": ".", "linewidth": 1.0, "linestyle": "--"},
     "lstm4": {"color": "#8d939a", "marker": ".", "linewidth": 1.0, "linestyle": "-."},
@@ -77,14 +80,18 @@ def convergence(choices: list[Choice], recipe: str) -> str | None:
 
 def accuracy_by_length(choices: list[Choice], recipe: str) -> str | None:
     """Coarse accuracy against the length of the source, a panel a task."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     runs = _by_task(choices, recipe)
     runs = {task: [run for run in found if measured_lengths(run)] for task, found in runs.items()}
     runs = {task: found for task, found in runs.items() if found}
-    if not runs:
-        return None
+    return length_panels(runs, "coarse") if runs else None
+
+
+def length_panels(runs: dict[str, list[RunRecord]], grain: str) -> str:
+    """Coarse accuracy, or a tagger's accuracy, against the length of the source: a panel a task."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    what = "coarse accuracy" if grain == "coarse" else "accuracy a symbol"
     with rc_context(SETTINGS):
         rows = (len(runs) + 1) // 2
         figure = Figure(figsize=(7, 2.1 * rows + 0.9), layout="constrained")
@@ -96,8 +103,9 @@ def accuracy_by_length(choices: list[Choice], recipe: str) -> str | None:
             for run in found:
                 rows_found = sorted(measured_lengths(run).items())
                 lengths = [length for length, _ in rows_found]
-                values = [row["coarse"] for _, row in rows_found]
-                panel.plot(lengths, values, label=PAPER_MODELS.get(run.model), **_style(run.model))
+                values = [row[grain] for _, row in rows_found]
+                name = PAPER_MODELS.get(run.model, run.model)
+                panel.plot(lengths, values, label=name, **_style(run.model))
             low, high = found[0].config.training_range
             panel.axvspan(low, high, color=INK, alpha=0.12, linewidth=0)
             panel.set_title(PAPER_TASKS.get(task, task), fontsize=9)
@@ -112,7 +120,7 @@ def accuracy_by_length(choices: list[Choice], recipe: str) -> str | None:
                 panel.set_xlabel("length of the source")
                 panel.tick_params(labelbottom=True)
         for panel in panels[:, 0]:
-            panel.set_ylabel("coarse accuracy")
+            panel.set_ylabel(what)
         _legend(figure, panels)
         return _svg(figure)
 
@@ -149,6 +157,7 @@ def _legend(figure: Any, panels: Any) -> None:
         if not str(line.get_label()).startswith("_")
     }
     order = [name for name in PAPER_MODELS.values() if name in lines]
+    order += [name for name in lines if name not in order]
     figure.legend(
         [lines[name] for name in order], order, loc="outside lower center", ncols=4, fontsize=8
     )

@@ -20,6 +20,7 @@ from pushpop.errors import InputError, did_you_mean, reading
 from pushpop.experiments.paper import model_name, model_options
 from pushpop.training import TrainConfig
 from pushpop.training.config import CHANGEABLE
+from pushpop.training.run import task_stem
 
 KEYS = ("name", "description", "base", "rows", "grid")
 SHORT_NAMES = {"learning_rate": "lr", "memory_width": "width"}
@@ -114,7 +115,7 @@ def read_preset(data: Any, where: str, override: Mapping[str, Any]) -> Preset:
 
 def run_name(config: TrainConfig, axes: list[str]) -> str:
     """What is trained on what, then the value of everything that varies."""
-    parts = [Path(config.task).stem, model_name(config)]
+    parts = [task_stem(config.task), model_name(config)]
     options = config.to_dict()
     for axis in axes:
         if axis in ("task", "model", "memory", "layers", "starts", *CHANGEABLE):

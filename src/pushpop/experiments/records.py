@@ -194,7 +194,8 @@ def save_length(model: str, figures: dict[str, Any]) -> None:
     before = read_lengths(path)
     rows = {row["length"]: row for row in before.get("rows", []) if before["step"] == step}
     row = {"length": figures["lengths"][0]}
-    row |= {name: figures[name] for name in ("sequences", "coarse", "fine", "perplexity")}
+    names = ("sequences", "accuracy", "coarse", "fine", "perplexity")
+    row |= {name: figures[name] for name in names if name in figures}
     rows[row["length"]] = row
     data = {"step": step, "rows": [rows[length] for length in sorted(rows)]}
     with writing(path):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pushpop.errors import InputError, reading, writing
+from pushpop.experiments.chomsky import is_chomsky, score_figures, score_files
 from pushpop.experiments.figures import accuracy_by_length, convergence
 from pushpop.experiments.page import make_page
 from pushpop.experiments.records import RunRecord, read_results
@@ -28,6 +29,8 @@ from pushpop.experiments.table import (
 from pushpop.files import write_file
 from pushpop.tasks.pairs_file import is_pairs_file
 
+NO_FIGURES = "no figures: they need matplotlib (pip install 'pushpop[plot]')"
+
 
 @dataclass(frozen=True)
 class Report:
@@ -46,6 +49,8 @@ def make_report(folder: Path) -> Report:
         raise InputError(
             f"{folder}: only runs on files of pairs: expected runs on the paper's tasks"
         )
+    if all(is_chomsky(run) for run in runs):
+        return _make_chomsky_report(runs)
     choices = choose(runs)
     rows = [make_row(choice) for choice in choices]
     summaries = [length_table(choices), size_table(), seed_table(runs)]
@@ -69,6 +74,19 @@ def make_report(folder: Path) -> Report:
         "report.html": make_page(rows, choices, figures, summaries, runs),
     }
     return Report(rows, files, notes)
+
+
+def _make_chomsky_report(runs: list[RunRecord]) -> Report:
+    """Of runs on the Chomsky-hierarchy benchmark: its own table, and a figure a level."""
+    try:
+        figures, notes = score_figures(runs), []
+    except ModuleNotFoundError:
+        figures, notes = {}, [NO_FIGURES]
+    waiting = sum(run.report is None for run in runs)
+    if waiting:
+        notes.append(f"unfinished runs are left out: {waiting}")
+    svgs = {f"{name}.svg": svg for name, (_, svg) in figures.items()}
+    return Report([], {**score_files(runs), **svgs}, notes)
 
 
 def write_report(report: Report, out: Path) -> None:
@@ -122,7 +140,7 @@ def _figures(choices: list[Choice]) -> tuple[dict[str, tuple[str, str]], list[st
             if svg := accuracy_by_length(choices, recipe):
                 figures[f"accuracy-by-length{suffix}"] = (f"Accuracy against length{of}", svg)
     except ModuleNotFoundError:
-        return {}, ["no figures: they need matplotlib (pip install 'pushpop[plot]')"]
+        return {}, [NO_FIGURES]
     return figures, []
 
 

@@ -49,6 +49,18 @@ class ChomskyTask(Task):
         """How many symbols the answer to a source of n symbols has."""
         return 1
 
+    def scored(self, pairs: Pairs) -> Pairs:
+        """The targets up to and with the terminator, if there is one: nothing after it counts."""
+        if self.terminator is None:
+            return pairs
+        (end,) = self.vocabulary.encode_target([self.terminator])
+        _, positions = places(pairs.target_lengths)
+        first = np.where(pairs.target == end, positions, len(pairs.target))
+        starts = starts_of(pairs.target_lengths)
+        kept = np.minimum(np.minimum.reduceat(first, starts) + 1, pairs.target_lengths)
+        target = pairs.target[positions < np.repeat(kept, pairs.target_lengths)]
+        return Pairs(pairs.source, pairs.source_lengths, target, kept)
+
     def source_lengths(self, lengths: IntArray) -> IntArray:
         """The lengths that sources have when these are asked for: the same in all tasks but one."""
         return lengths

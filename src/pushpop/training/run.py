@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from pushpop.errors import InputError, reading, writing
 from pushpop.files import write_file
-from pushpop.tasks import Vocabulary, get_task
+from pushpop.tasks import TASKS, Vocabulary, get_task
 from pushpop.tasks.pairs_text import TextForm
 from pushpop.training.checkpoint import saved_steps
 from pushpop.training.config import CHANGEABLE, TrainConfig
@@ -192,10 +192,15 @@ class RunDirectory:
         return data
 
 
+def task_stem(task: str) -> str:
+    """A task's name or file as part of a file's name: chomsky-reverse of chomsky/reverse."""
+    return task.replace("/", "-") if task in TASKS else Path(task).stem
+
+
 def default_directory(config: TrainConfig) -> str:
     """Where a run goes that is given no directory."""
     body = f"{config.cell}{config.layers}" if config.memory == "none" else config.memory
-    return f"runs/{Path(config.task).stem}-{body}-seed{config.seed}"
+    return f"runs/{task_stem(config.task)}-{body}-seed{config.seed}"
 
 
 def check_same(path: Path, found: TrainConfig, wanted: TrainConfig) -> None:

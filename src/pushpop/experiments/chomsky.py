@@ -1,0 +1,192 @@
+"""The Chomsky-hierarchy benchmark: the table of scores beside the published ones, and its figures.
+
+The score of a run is its accuracy a symbol on the test lengths, which are drawn uniformly from 41
+to 500: an estimate of the published score, the mean over all these lengths.
+"""
+
+import csv
+import io
+import json
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from importlib.resources import files
+from statistics import mean
+from typing import Any
+
+from pushpop.experiments.figures import length_panels
+from pushpop.experiments.records import RunRecord
+from pushpop.experiments.summaries import measured_lengths
+from pushpop.experiments.table import markdown_table
+from pushpop.tasks import get_task
+from pushpop.tasks.chomsky import ChomskyTask
+
+PREFIX = "chomsky/"
+LEVELS = {
+    "regular": ("even-pairs", "modular-arithmetic", "parity", "cycle-navigation"),
+    "context-free": (
+        "stack-manipulation",
+        "reverse",
+        "modular-arithmetic-brackets",
+        "solve-equation",
+    ),
+    "context-sensitive": (
+        "duplicate",
+        "missing-duplicate",
+        "odds-first",
+        "binary-addition",
+        "binary-multiplication",
+        "square-root",
+        "bucket-sort",
+    ),
+}
+"""The tasks by the level of the hierarchy that they are at, in the paper's order."""
+COUNTERPARTS = {
+    "rnn1": "RNN",
+    "lstm1": "LSTM",
+    "superposition": "Stack-RNN",
+    "stack": "Stack-RNN",
+    "queue": "Tape-RNN",
+    "deque": "Tape-RNN",
+    "tape": "Tape-RNN",
+}
+"""The published model that each of ours stands beside. The published tape is told the length of
+its input; none of ours is."""
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """A line of table.json: a model on a task."""
+
+    task: str
+    model: str
+    level: str
+    seeds: int
+    max: float
+    mean: float
+    chance: float
+    parameters: int
+    batches: int  # of the longest run
+    test_lengths: str
+    published_model: str | None
+    published_max: float | None
+    published_mean: float | None
+    published_source: str | None
+
+
+def is_chomsky(run: RunRecord) -> bool:
+    """Whether a run is on a task of the benchmark."""
+    return run.config.task.startswith(PREFIX)
+
+
+@cache
+def published() -> dict[str, Any]:
+    """The published scores, and where they were read."""
+    text = (files("pushpop.experiments") / "chomsky.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+def score_rows(runs: list[RunRecord]) -> list[ScoreRow]:
+    """A row for each task and model of which there is a finished run, in the paper's order."""
+    groups: dict[tuple[str, str], list[RunRecord]] = {}
+    for run in runs:
+        if run.report is not None:
+            groups.setdefault((run.config.task.removeprefix(PREFIX), run.model), []).append(run)
+    return [
+        _row(level, task, model, groups[task, model])
+        for level, tasks in LEVELS.items()
+        for task in tasks
+        for model in _in_order({model for found, model in groups if found == task})
+    ]
+
+
+def _row(level: str, task: str, model: str, runs: list[RunRecord]) -> ScoreRow:
+    reports = [run.report for run in runs if run.report is not None]
+    scores = [report["test"]["accuracy"] for report in reports]
+    beside, known = COUNTERPARTS.get(model), published()
+    theirs = None
+    if beside is not None:
+        theirs = known["mean"][task][known["models"].index(beside)] / 100
+    described = get_task(PREFIX + task)
+    assert isinstance(described, ChomskyTask)
+    return ScoreRow(
+        task=task,
+        model=model,
+        level=level,
+        seeds=len(runs),
+        max=round(max(scores), 4),
+        mean=round(mean(scores), 4),
+        chance=described.chance,
+        parameters=max(report["parameters"] for report in reports),
+        batches=max(run.step for run in runs),
+        test_lengths=runs[0].config.test_lengths,
+        published_model=beside,
+        published_max=None,  # none that could be checked
+        published_mean=None if theirs is None else round(theirs, 4),
+        published_source=None if theirs is None else known["source"],
+    )
+
+
+def _in_order(models: set[str]) -> list[str]:
+    known = list(COUNTERPARTS)
+    return sorted(models, key=lambda name: (known.index(name) if name in known else 99, name))
+
+
+def score_files(runs: list[RunRecord]) -> dict[str, str]:
+    """The tables of a report, by file name."""
+    rows = score_rows(runs)
+    lines = ",\n".join(f" {json.dumps(asdict(row))}" for row in rows)
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [each.name for each in fields(ScoreRow)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in rows)
+    return {
+        "table.json": f"[\n{lines}\n]\n",
+        "table.csv": out.getvalue(),
+        "table.md": scores_markdown(rows),
+    }
+
+
+def scores_markdown(rows: list[ScoreRow]) -> str:
+    """A line a task, a column a model: best seed / mean over seeds."""
+    models = _in_order({row.model for row in rows})
+    found = {(row.task, row.model): row for row in rows}
+    body = []
+    for task in dict.fromkeys(row.task for row in rows):
+        one = next(row for row in rows if row.task == task)
+        cells = [_cell(found.get((task, model))) for model in models]
+        known = published()
+        best = max(zip(known["mean"][task], known["models"], strict=True))
+        body.append(
+            (task, one.level, f"{one.chance:.2f}", *cells, f"{best[0] / 100:.3f} {best[1]}")
+        )
+    headers = ("task", "level", "chance", *models, "best published mean")
+    seeds = sorted({row.seeds for row in rows})
+    counts = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    lengths = ", ".join(sorted({row.test_lengths for row in rows}))
+    return (
+        f"{markdown_table(headers, body)}\nAccuracy a symbol on sources of {lengths} symbols, best "
+        f"seed / mean over {counts} seeds. Published: {published()['source']}.\n"
+    )
+
+
+def _cell(row: ScoreRow | None) -> str:
+    return "" if row is None else f"{row.max:.3f} / {row.mean:.3f}"
+
+
+def score_figures(runs: list[RunRecord]) -> dict[str, tuple[str, str]]:
+    """For each level, a title and an SVG of accuracy against length, of the best seed of each."""
+    found = {}
+    for level, tasks in LEVELS.items():
+        panels: dict[str, list[RunRecord]] = {}
+        for task in tasks:
+            here = [run for run in runs if run.config.task == PREFIX + task]
+            measured = [run for run in here if run.report is not None and measured_lengths(run)]
+            best: dict[str, RunRecord] = {}
+            for run in sorted(measured, key=lambda run: run.report["test"]["accuracy"]):  # type: ignore[index]
+                best[run.model] = run
+            if best:
+                panels[task] = [best[model] for model in _in_order(set(best))]
+        if panels:
+            title = f"Accuracy against length, {level} tasks"
+            found[f"accuracy-{level}"] = (title, length_panels(panels, "accuracy"))
+    return found

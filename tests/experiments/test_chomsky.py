@@ -1,0 +1,96 @@
+"""The Chomsky-hierarchy benchmark: scores beside the published ones."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from pushpop.cli import main
+from pushpop.experiments.chomsky import LEVELS, PREFIX, published, score_rows
+from pushpop.experiments.presets import load_preset
+from pushpop.experiments.records import read_results
+from pushpop.experiments.report import make_report
+from pushpop.tasks import TASKS
+
+SMALL = """
+base: {train_lengths: 1-6, test_lengths: 7-12, embedding: 4, hidden: 5, memory_width: 4,
+       steps: 4, report_every: 2, evaluate_every: 4, evaluate_sequences: 6}
+rows:
+  - {task: chomsky/parity, model: stack}
+  - {task: chomsky/parity, model: rnn1}
+  - {task: chomsky/stack-manipulation, model: stack}
+  - {task: chomsky/stack-manipulation, model: rnn1}
+grid: {seed: [0, 1]}
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two tasks, two models, two seeds, trained for real."""
+    folder = tmp_path_factory.mktemp("chomsky")
+    (folder / "small.yaml").write_text(SMALL)
+    out = folder / "runs"
+    main(["sweep", str(folder / "small.yaml"), "--out", str(out), "--workers", "2"])
+    run = out / "chomsky-parity-stack-seed0"
+    main(["evaluate", str(run), "--lengths", "8,16", "--sequences", "5", "--save"])
+    return out
+
+
+def test_every_task_has_a_level_and_published_scores() -> None:
+    tasks = {task for level in LEVELS.values() for task in level}
+    assert {PREFIX + task for task in tasks} == {name for name in TASKS if PREFIX in name}
+    assert published()["mean"].keys() == tasks
+    assert all(len(row) == len(published()["models"]) for row in published()["mean"].values())
+
+
+def test_the_preset_is_one_setting_for_all_tasks() -> None:
+    configs = [run.config for run in load_preset("chomsky").runs]
+    assert len(configs) == 15 * 7 * 3
+    assert {config.form for config in configs} == {"tagger"}
+    first = configs[0]
+    for config in configs:
+        allowed = {"task", "memory", "cell", "seed", "push_bias", "pop_bias"}
+        assert first.differences(config).keys() <= allowed
+
+
+def test_the_table_has_a_row_for_each_task_and_model(runs: Path) -> None:
+    rows = json.loads(make_report(runs).files["table.json"])
+    assert [(row["task"], row["model"]) for row in rows] == [
+        ("parity", "rnn1"),
+        ("parity", "stack"),
+        ("stack-manipulation", "rnn1"),
+        ("stack-manipulation", "stack"),
+    ]
+    stack = rows[3]
+    scores = [
+        json.loads((runs / f"chomsky-stack-manipulation-stack-seed{seed}/report.json").read_text())
+        for seed in (0, 1)
+    ]
+    found = [report["test"]["accuracy"] for report in scores]
+    assert (stack["seeds"], stack["batches"], stack["level"]) == (2, 4, "context-free")
+    assert stack["max"] == pytest.approx(max(found), abs=1e-4)
+    assert stack["mean"] == pytest.approx(sum(found) / 2, abs=1e-4)
+    assert (stack["published_model"], stack["published_mean"]) == ("Stack-RNN", 0.938)
+    assert (rows[0]["published_model"], rows[0]["published_mean"]) == ("RNN", 0.955)
+    assert stack["published_source"]
+    assert stack["chance"] == 0.5
+
+
+def test_markdown_csv_and_a_figure_for_each_level_with_measured_lengths(runs: Path) -> None:
+    files = make_report(runs).files
+    assert "| parity | regular | 0.50 |" in files["table.md"]
+    assert "best published mean" in files["table.md"]
+    assert len(list(csv.DictReader(files["table.csv"].splitlines()))) == 4
+    assert {name for name in files if name.endswith(".svg")} == {"accuracy-regular.svg"}
+
+
+def test_an_unfinished_run_is_left_out_with_a_word(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = shutil.copytree(runs, tmp_path / "copy")
+    (copy / "chomsky-parity-rnn1-seed0" / "report.json").unlink()
+    report = make_report(copy)
+    assert report.notes == ["unfinished runs are left out: 1"]
+    seeds = {(row.task, row.model): row.seeds for row in score_rows(read_results(copy))}
+    assert seeds["parity", "rnn1"] == 1
