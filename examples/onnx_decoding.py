@@ -29,16 +29,22 @@ class Decoder:
         ]
 
     def decode(self, source: list[str], most: int = 1000) -> list[str]:
-        """The likeliest symbol at every step, until EOS."""
+        """The likeliest symbol at every step, until EOS; of a tagger, its labels."""
         about, target = self.about, self.about["vocabulary"]["target"]
         numbers = {symbol: k for k, symbol in enumerate(about["vocabulary"]["source"])}
         unknown = numbers.get(about["vocabulary"].get("unknown"))
         read = [numbers.get(symbol, unknown) for symbol in source]
-        ids = [about["SOS"], *(k + about["source_input_start"] for k in read), about["SEP"]]
+        ids = [k + about["source_input_start"] for k in read]
         feed: dict[str, Any] = {
             name: np.array(start["values"], self.dtype).reshape(start["shape"])
             for name, start in about["state"].items()
         }
+        if about["form"] == "tagger":  # a label at every symbol, or at blanks
+            blank = about["vocabulary"].get("blank")
+            labels = [target[self._step(k, feed)["logits"][0].argmax()] for k in ids]
+            pairs = zip(source, labels, strict=True)
+            return [label for symbol, label in pairs if blank is None or symbol == blank]
+        ids = [about["SOS"], *ids, about["SEP"]]
         vectors = self._read(ids, feed)
         keys = []
         for k, symbol in enumerate(ids):

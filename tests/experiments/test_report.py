@@ -183,7 +183,6 @@ def test_seeds_of_the_same_run_are_counted_together(results: Path) -> None:
             hidden=32,
             seed=seed,
             pop_bias=0,
-            steps=3000,
             until_solved=True,
         )
     assert (
@@ -209,6 +208,32 @@ def test_a_run_counts_by_the_model_that_it_kept(results: Path) -> None:
         fabricate(results / "seeds" / f"seed{seed}", curve, task="flip", seed=seed, hidden=32)
     line = next(x for x in make_report(results).files["seeds.md"].splitlines() if "flipping" in x)
     assert "| 1 of 2 |" in line
+
+
+def test_all_rows_together_are_those_under_the_recipes_own_options(tmp_path: Path) -> None:
+    for task in ("copy", "reverse", "flip"):
+        for seed in (0, 1):
+            usual = {"hidden": 96, "memory_width": 64} if task != "flip" else {}
+            run = tmp_path / f"{task}{seed}"
+            curve = [(1.0, 1.0, float(seed or task == "copy"))]
+            options: dict[str, Any] = {"task": task, "recipe": "pushpop", "seed": seed}
+            fabricate(run, curve, **options, **usual)
+    going = {**options, "task": "copy", "seed": 2, "hidden": 96, "memory_width": 64}
+    fabricate(tmp_path / "on", [(1.0, 1.0, 1.0)], finished=False, **going)
+    lines = make_report(tmp_path).files["seeds.md"].splitlines()
+    (together,) = (line for line in lines if line.startswith("| all"))
+    assert together == (
+        "| all |  | pushpop |  |  |  | 3 of 4, 1 going on | 0.30-0.95 | 1,000 / 1,000 / 1,000 "
+        "| 1,000 | 60 / 60 / 60 |"
+    )
+
+
+def test_a_tagger_does_not_stand_for_a_transducer(tmp_path: Path) -> None:
+    for form in ("tagger", "transducer"):
+        perplexity = 1.0 if form == "tagger" else 2.0
+        fabricate(tmp_path / form, [(perplexity, 1.0, 1.0)], task="flip", memory="queue", form=form)
+    chosen = [row for row in make_report(tmp_path).rows if row.run]
+    assert [row.run for row in chosen] == ["transducer"]
 
 
 def test_recipes_and_lengths_of_their_own_do_not_ask_for_all_rows_of_the_paper(
@@ -302,6 +327,9 @@ def test_tables_go_into_a_page_between_their_marks(
     table, of_sizes = files["table.md"], files["sizes.md"]
     assert page.read_text() == (f"before\n{sizes}\n{of_sizes}{after}\n{begin}\n{table}{end}\nend\n")
     assert not put_into_page(make_report(results), results, page)
+    page.write_text(f"{begin}\nold\n")
+    message = refused(["report", str(results), "--page", str(page)], capsys)
+    assert f"{page}: {begin}: expected once, with a line {end} after it" in message
     page.write_text("no marks\n")
     message = refused(["report", str(results), "--page", str(page)], capsys)
     assert f"{page}: expected a line {begin} and, after it, a line {end}" in message

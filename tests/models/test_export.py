@@ -109,20 +109,18 @@ def test_an_encoder_equals_torch_at_any_length_and_batch(length: int, batch: int
 
 
 @pytest.mark.slow
-def test_a_tagger_without_a_memory_is_a_step_too(tmp_path: Path) -> None:
+def test_a_tagger_without_a_memory_is_run_by_the_example_too(
+    example: ModuleType, tmp_path: Path
+) -> None:
     torch.manual_seed(0)
     config = TransducerConfig(memory="none", cell="gru", layers=2, embedding=5, hidden=7)
-    model = Tagger(config, Vocabulary(("a", "b", "_"), ("x", "y"), blank="_"))
-    export_onnx(model, tmp_path / "step.onnx")
-    session = onnxruntime.InferenceSession(
-        str(tmp_path / "step.onnx"), providers=["CPUExecutionProvider"]
-    )
-    about = json.loads(session.get_modelmeta().custom_metadata_map["pushpop"])
-    assert (about["form"], about["EOS"], about["target_output_start"]) == ("tagger", None, 0)
-    state = np.array(about["state"]["h"]["values"], np.float32).reshape(2, 1, 7)
-    inputs = [2, 3, 3, 4, 4]
-    wanted, _ = model(torch.tensor(inputs)[:, None])
-    for symbol, logits in zip(inputs, wanted, strict=True):
-        given = {"symbol": np.array([symbol]), "h": state}
-        found, state = session.run(["logits", "h_after"], given)
-        np.testing.assert_allclose(found, logits.detach().numpy(), atol=1e-5)
+    for blank in (None, "_"):
+        model = Tagger(config, Vocabulary(("a", "b", "_"), ("x", "y"), blank=blank))
+        with torch.no_grad():
+            model.output_table.weight.normal_(std=4)
+        export_onnx(model, tmp_path / "step.onnx")
+        decoder = example.Decoder(tmp_path / "step.onnx")
+        assert decoder.about["form"] == "tagger"
+        assert [decoder.about[name] for name in ("SOS", "SEP", "EOS")] == [None] * 3
+        source = "a b b a _ _"
+        assert " ".join(decoder.decode(source.split())) == model.transduce([source])[0]

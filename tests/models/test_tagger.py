@@ -1,5 +1,6 @@
 """A tagger writes while it reads: a label for every symbol, or an answer at blanks."""
 
+import io
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from pushpop.cli import main
 from pushpop.errors import InputError
 from pushpop.evaluation import score
 from pushpop.tasks import Pairs, Vocabulary, make_tag_batch
-from pushpop.viewer.trace import Example, trace
+from pushpop.viewer.trace import Example, generate, trace
 from tests.models.examples import small_model
 
 LABELS = Vocabulary(("a", "b", "c"), ("x", "y"))
@@ -71,6 +72,8 @@ def test_only_what_is_written_at_blanks_counts() -> None:
 def test_there_is_nothing_to_search_for() -> None:
     with pytest.raises(InputError, match="beam is 4: a tagger has one answer, expected 1"):
         tagger().decode(["a b"], beam=4)
+    with pytest.raises(InputError, match="nbest is 3"):
+        tagger().transduce(["a b"], nbest=3)
 
 
 @pytest.mark.parametrize("option", [{"encoder": "bidirectional"}, {"attention": True}])
@@ -121,8 +124,31 @@ def test_a_trace_shows_an_answer_at_every_step_that_has_one() -> None:
     ]
     typed = trace(tagger(ANSWERS), Example(("1", "0", "_")))
     assert (typed.output, typed.right) == (at_blanks.output, None)
-    with pytest.raises(InputError, match="no blank '_' in '1 0'"):
-        trace(tagger(ANSWERS), Example(("1", "0")))
+    both = trace(tagger(ANSWERS), Example(("1", "0", "_"), typed.output))
+    assert (both.output, both.right) == (typed.output, True)
+    for bad, told in (
+        (Example(("1", "0")), "no blank '_' in '1 0'"),
+        (Example(()), "the source is empty"),
+        (Example(("1", "_"), ("0", "1")), "the target has 2 symbols, expected 1"),
+        (Example(("1", "_"), ()), "the target has 0 symbols, expected 1"),
+    ):
+        with pytest.raises(InputError, match=told):
+            trace(tagger(ANSWERS), bad)
+
+
+def test_a_drawn_example_ends_where_its_target_stops_counting() -> None:
+    assert generate("chomsky/stack-manipulation", 6, 2).target == ("0", "1", "2")
+
+
+def test_pairs_with_a_blank_are_scored_as_they_are_sampled() -> None:
+    model = tagger(ANSWERS)
+    (written,) = model.transduce(["1 0 _ _"])
+    assert model.score([("1 0", written), ("1 0 _ _", written)])["accuracy"] == 1
+
+
+def test_shifted_labels_are_wrong_everywhere() -> None:
+    assert tagger().distance(list("xyxyxy"), list("yxyxyx")) == 6
+    assert small_model().distance(list("xyxyxy"), list("yxyxyx")) == 2
 
 
 @pytest.fixture
@@ -164,6 +190,26 @@ def test_a_label_too_few_is_named_with_its_line(
     assert told in capsys.readouterr().err
 
 
+def test_a_file_with_a_label_too_few_is_not_scored_either(
+    labelled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tagger(Vocabulary(("a", "b"), ("C", "V"))).save_pretrained(tmp_path / "mine")
+    labelled.write_text("a b\tV C\na b\tV\n")
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(tmp_path / "mine"), str(labelled)])
+    assert f"{labelled}:2:5: 1 labels for 2 source symbols" in capsys.readouterr().err
+
+
+def test_a_line_without_a_blank_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tagger(ANSWERS).save_pretrained(tmp_path / "mine")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"0 _\n1 1\n")))
+    with pytest.raises(SystemExit):
+        main(["transduce", str(tmp_path / "mine")])
+    assert "standard input:2: no blank '_' in '1 1'" in capsys.readouterr().err
+
+
 def test_fit_makes_a_tagger_of_pairs() -> None:
     pairs = [
         (word, " ".join("V" if x in "aeiou" else "C" for x in word)) for word in ["ab", "be", "abe"]
@@ -172,3 +218,5 @@ def test_fit_makes_a_tagger_of_pairs() -> None:
     model = Tagger.fit(pairs * 3, epochs=1, **sizes)
     assert isinstance(model, Tagger)
     assert model.score(pairs)["pairs"] == 3
+    with pytest.raises(InputError, match="form is 'transducer' with recipe 'labels'"):
+        Transducer.fit(pairs, recipe="labels")

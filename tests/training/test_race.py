@@ -2,6 +2,7 @@
 
 import json
 import os
+from math import log
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from pushpop.training.data import make_data
 from pushpop.training.parallel import Group
 from pushpop.training.race import Race
 from pushpop.training.run import RunDirectory
+from pushpop.training.schedule import Progress
 from pushpop.training.trained import load_trained
 from pushpop.training.trainer import Trainer
 from tests.training.runs import Killed, at_call, killed, remains, tiny
@@ -128,7 +130,7 @@ def test_an_unfinished_race_can_be_evaluated(tmp_path: Path) -> None:
         ({"starts": "curriculum_start; pop_bias=1"}, "'curriculum_start', expected option=value"),
         ({"starts": "pop_bias=1; curriculum_start=99"}, "starts: start 2: curriculum_start is 99"),
         ({"starts": "pop_bias=x; pop_bias=1"}, "starts: start 1: pop_bias is 'x'"),
-        ({"guard": 100}, "guard is 100.0 with decay_below 135.0, expected more"),
+        ({"guard": 100}, "guard is 100.0 \\(recipe paper\\) with decay_below 135.0, expected more"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(options: dict[str, Any], message: str) -> None:
@@ -184,3 +186,17 @@ def test_what_is_set_aside_is_in_the_checkpoint() -> None:
     assert trainer.progress.falls == twin.progress.falls == 1
     for a, b in zip(trainer.model.parameters(), twin.model.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_chance_is_not_taken_for_learnt_where_there_are_two_symbols() -> None:
+    config = TrainConfig("chomsky/parity", recipe="pushpop", window=1)
+    progress = Progress.start(config, choices=2)
+    progress.longest, progress.guarded_step = 64, 0
+    progress.after_batch(config, nll=log(1.9) * 10, symbols=10)
+    assert not progress.has_arrived(config)
+    assert progress.has_fallen(config)
+    progress.after_batch(config, nll=log(1.3) * 10, symbols=10)
+    assert progress.has_arrived(config)
+    assert not progress.has_fallen(config)
+    many = Progress.start(config, choices=129)
+    assert (many.learnt_below(config), many.lost_above(config.guard)) == (2.0, 4.0)

@@ -99,6 +99,9 @@ def print_pair_scores(
     as_json: bool,
 ) -> None:
     """Print how right a model is on a file of pairs, and the predictions that are most wrong."""
+    from dataclasses import replace
+
+    from pushpop.models import Tagger
     from pushpop.models.scoring import describe_prediction, score_pairs
     from pushpop.models.spelling import describe_unknown
     from pushpop.tasks.pairs_file import PairsOptions, read_pairs
@@ -106,7 +109,8 @@ def print_pair_scores(
     from pushpop.training.parallel import torch_threads
 
     form = model.text or TextForm("spaces", "spaces", normalise="none")
-    file = read_pairs(path, PairsOptions.like(form, columns, skip_bad))
+    labels = isinstance(model, Tagger) and model.vocabulary.blank is None
+    file = read_pairs(path, replace(PairsOptions.like(form, columns, skip_bad), labels=labels))
     if file.form != form:
         kind = "features" if form.features else "no features"
         raise InputError(
@@ -128,7 +132,8 @@ def print_pair_scores(
     print(f"{what} on {path}, {figures['pairs']:,} pairs")
     print(f"accuracy           {figures['accuracy']:7.2%}   targets that are right as a whole")
     print(f"word error rate    {figures['word_error_rate']:7.2%}   those that are not")
-    print(f"symbol error rate  {figures['symbol_error_rate']:7.2%}   edits a symbol of the targets")
+    what = "labels that are wrong" if labels else "edits a symbol of the targets"
+    print(f"symbol error rate  {figures['symbol_error_rate']:7.2%}   {what}")
     shown = scores.worst(worst)
     if shown:
         print("\nworst: source, target, prediction")

@@ -68,10 +68,14 @@ def _answer(line: str, found: "list[Hypothesis]", nbest: int) -> str:
 
 
 def _parse(model: "Transducer", line: str, number: int) -> "ParsedSource":
+    from pushpop.models import Tagger
     from pushpop.models.prediction import parse_source
 
     try:
-        return parse_source(model, line)
+        parsed = parse_source(model, line)
+        if isinstance(model, Tagger):
+            model.check_answers(parsed.symbols)
+        return parsed
     except InputError as error:
         raise InputError(f"standard input:{number}: {error}") from None
 

@@ -58,7 +58,7 @@ def model_options(model: object) -> dict[str, Any]:
     match = re.fullmatch(r"(lstm|gru|rnn)([1-9]\d?)", model) if isinstance(model, str) else None
     if match is None:
         benchmarks = (name for name in PAPER_MODELS if name not in MEMORIES)
-        known = ", ".join([*MEMORIES, *benchmarks])
+        known = ", ".join([*MEMORIES, *benchmarks, "gru1", "rnn1"])
         raise InputError(f"model is {model!r}, expected {known}")
     found: dict[str, Any] = {"memory": "none", "layers": int(match[2])}
     return found if match[1] == "lstm" else {**found, "cell": match[1]}

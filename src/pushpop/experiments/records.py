@@ -82,9 +82,8 @@ class RunRecord:
 
     @property
     def solved(self) -> bool:
-        """Whether the model that it kept solves the task, on fresh draws; of a run that goes on,
-        its latest at the last test."""
-        return self.accuracies is not None and is_solved(self.accuracies)
+        """Whether it is finished and the model that it kept solves the task, on fresh draws."""
+        return self.report is not None and is_solved(self.report)
 
     @property
     def solved_at(self) -> int | None:

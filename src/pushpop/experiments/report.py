@@ -1,5 +1,6 @@
 """A report: everything that the run directories in a folder show, written into files."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,12 +107,16 @@ def put_into_page(report: Report, folder: Path, page: Path) -> bool:
         text = page.read_text("utf-8")
     new, found = text, False
     tables = {name: table for name, table in report.files.items() if name.endswith(".md")}
-    for name, table in tables.items():
+    for name in re.findall(rf"<!-- {re.escape(folder.resolve().name)}/(\S+) -->", text):
         begin, end = marks(folder, name)
-        before, begun, rest = new.partition(begin)
+        before, _, rest = new.partition(begin)
         _, ended, after = rest.partition(end)
-        if begun and ended:
-            new, found = f"{before}{begin}\n{table}{end}{after}", True
+        if not ended or begin in rest or name not in tables:
+            raise InputError(
+                f"{page}: {begin}: expected once, with a line {end} after it, and one of "
+                f"{', '.join(tables)}"
+            )
+        new, found = f"{before}{begin}\n{tables[name]}{end}{after}", True
     if not found:
         begin, end = marks(folder, "table.md")
         raise InputError(f"{page}: expected a line {begin} and, after it, a line {end}")

@@ -43,6 +43,8 @@ def in_protocol(run: RunRecord) -> bool:
     usual = usual_options(config)
     if any(getattr(config, name) != usual[name] for name in ("train_lengths", "test_lengths")):
         return False
+    if config.form != "transducer":  # a tagger is another model
+        return False
     if config.until_solved:  # its tests decided how long it was trained
         return False
     if config.recipe != "paper":
@@ -54,6 +56,8 @@ def in_protocol(run: RunRecord) -> bool:
 def usual_options(config: TrainConfig) -> dict[str, Any]:
     """What the options are where nothing but task, memory and recipe is given."""
     named = {"task": config.task, "memory": config.memory, "recipe": config.recipe}
+    if config.memory == "none":  # there the cell is the model
+        named["cell"] = config.cell
     return TrainConfig.from_dict(named).to_dict()
 
 

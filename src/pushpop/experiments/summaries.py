@@ -11,13 +11,15 @@ from typing import Any
 from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
 from pushpop.experiments.presets import identity
 from pushpop.experiments.records import SOLVED_ACCURACY, RunRecord
-from pushpop.experiments.selection import Choice, nonstandard_options
+from pushpop.experiments.selection import Choice, nonstandard_options, usual_options
 from pushpop.experiments.sizes import size_rows
 
 SHOWN = {
     "task",
     "recipe",
     "memory",
+    "cell",
+    "form",
     "layers",
     "hidden",
     "memory_width",
@@ -30,6 +32,7 @@ SHOWN = {
     "steps",
 }
 """Options that are a column of runs.csv."""
+SIZES = ("hidden", "memory_width", "learning_rate")
 Lines = Sequence[tuple[str, ...]]
 
 
@@ -117,11 +120,13 @@ def seed_table(runs: list[RunRecord]) -> Summary:
 
 
 def _all_together(groups: list[list[RunRecord]]) -> list[tuple[str, ...]]:
-    """A line for each recipe with several rows of seeds under its own options."""
+    """A line for each recipe with several rows of seeds, all under the recipe's own options."""
     found: dict[str, list[list[RunRecord]]] = {}
     for group in groups:
         config = group[0].config
-        if len(group) > 1 and not nonstandard_options(config):
+        usual = usual_options(config)
+        own = all(getattr(config, name) == usual[name] for name in SIZES)
+        if len(group) > 1 and own and not nonstandard_options(config):
             found.setdefault(config.recipe, []).append(group)
     return [
         ("all", "", recipe, "", "", "", *_success([run for group in rows for run in group]))
@@ -141,12 +146,14 @@ def share_interval(successes: int, trials: int) -> tuple[float, float]:
 
 def _success(runs: list[RunRecord]) -> tuple[str, ...]:
     """How many solve their task, the interval of that share, when, the most batches, seconds."""
-    solved = sum(run.solved for run in runs)
-    low, high = share_interval(solved, len(runs))
-    when = [run.solved_at for run in runs if run.solved and run.solved_at is not None]
-    seconds = [float(run.report["seconds"]) for run in runs if run.report is not None]
+    finished = [run for run in runs if run.report is not None]
+    solved = sum(run.solved for run in finished)
+    low, high = share_interval(solved, len(finished)) if finished else (0.0, 1.0)
+    going = f", {len(runs) - len(finished)} going on" if len(finished) < len(runs) else ""
+    when = [run.solved_at for run in finished if run.solved and run.solved_at is not None]
+    seconds = [float(run.report["seconds"]) for run in finished if run.report is not None]
     return (
-        f"{solved} of {len(runs)}",
+        f"{solved} of {len(finished)}{going}",
         f"{low:.2f}-{high:.2f}",
         _spread(when),
         f"{max(run.step for run in runs):,}",

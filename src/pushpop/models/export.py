@@ -195,13 +195,13 @@ def _step_graph(model: Transducer) -> Any:
         outputs,
         [axes for _, axes in inputs.values()],
     )
-    tags = isinstance(model, Tagger)  # it never says that it has finished
+    tags = isinstance(model, Tagger)  # it reads the source alone, and never says it has finished
     about = {
         "form": model.form,
         "vocabulary": model.vocabulary.to_dict(),
         "text": None if model.text is None else model.text.to_dict(),
-        "SOS": model.vocabulary.SOS,
-        "SEP": model.vocabulary.SEP,
+        "SOS": None if tags else model.vocabulary.SOS,
+        "SEP": None if tags else model.vocabulary.SEP,
         "EOS": None if tags else model.vocabulary.EOS,
         "source_input_start": model.vocabulary.source_input_start,
         "target_input_start": model.vocabulary.target_input_start,

@@ -4,7 +4,7 @@ import json
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pushpop.models.transducer import Transducer
 
 FORMAT, VERSION = "pushpop", 2
+Model = TypeVar("Model", bound="Transducer")
 CONFIG_FILE, VOCABULARY_FILE, TENSORS_FILE = "config.json", "vocabulary.json", "model.safetensors"
 KEYS = ("format", "version", "model", "text", "dtype", "sha256", "metadata")
 SINCE_2 = {"encoder": "none", "attention": False, "heads": 1, "dropout": 0.0}
@@ -54,10 +55,11 @@ def save_pretrained(model: "Transducer", folder: str | PathLike[str]) -> None:
     write_together(Path(folder), {**files, CONFIG_FILE: _to_json(config, "the metadata")})
 
 
-def load_pretrained(cls: type["Transducer"], folder: str | PathLike[str]) -> "Transducer":
+def load_pretrained(cls: type[Model], folder: str | PathLike[str]) -> Model:
     """Build the model again. Nothing is allocated before its size is known to be the files'."""
     folder = Path(folder)
-    classes = {f"{FORMAT} {each.form}": each for each in (*cls.__subclasses__(), cls)}
+    known: tuple[type[Model], ...] = (*cls.__subclasses__(), cls)  # cls before a user's subclass
+    classes = {f"{FORMAT} {each.form}": each for each in known}
     config = _read_config(folder, list(classes))
     vocabulary_bytes, tensor_bytes = (
         read_file(folder, VOCABULARY_FILE),

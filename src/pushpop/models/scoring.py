@@ -61,11 +61,12 @@ def score_pairs(
     """Predict the target of each source, both as symbols, and compare."""
     if not pairs:
         raise InputError("no pairs to score")
-    found = model.decode([ParsedSource.of(model, source) for source, _ in pairs], beam=beam)
+    read = [model.source_for(source, len(wanted)) for source, wanted in pairs]
+    found = model.decode([ParsedSource.of(model, source) for source in read], beam=beam)
     predictions = []
     for (source, wanted), (best, *_) in zip(pairs, found, strict=True):
         written = list(best.target)
-        predictions.append(Prediction(source, wanted, written, edit_distance(written, wanted)))
+        predictions.append(Prediction(source, wanted, written, model.distance(written, wanted)))
     return PairScores(predictions, dict(unknown_symbols(model, [source for source, _ in pairs])))
 
 
@@ -74,6 +75,11 @@ def describe_prediction(model: "Transducer", one: Prediction) -> str:
     form = model.text
     source = ("" if form is not None and form.source == "chars" else " ").join(one.source)
     return f"{source}\t{target_text(model, one.wanted)}\t{target_text(model, one.written)}"
+
+
+def different_labels(a: Sequence[str], b: Sequence[str]) -> int:
+    """How many places differ; where one is longer, the rest of it."""
+    return sum(x != y for x, y in zip(a, b, strict=False)) + abs(len(a) - len(b))
 
 
 def edit_distance(a: Sequence[str], b: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ from pushpop.errors import InputError
 from pushpop.models.config import TransducerConfig
 from pushpop.models.decoding import Hypothesis, evaluating, log_probabilities
 from pushpop.models.prediction import Source, parse_sources
+from pushpop.models.scoring import different_labels
 from pushpop.models.spelling import target_text
 from pushpop.models.transducer import Transducer
 from pushpop.tasks import Batch, Pairs, Vocabulary, make_tag_batch
@@ -47,15 +48,36 @@ class Tagger(Transducer):
         """Pairs as this model reads and writes them."""
         return make_tag_batch(pairs, self.vocabulary)
 
+    def source_for(self, source: Sequence[str], answers: int) -> Sequence[str]:
+        """The source, with as many blanks as symbols are wanted if it needs any."""
+        return self.with_blanks(source, answers)
+
+    def distance(self, written: Sequence[str], wanted: Sequence[str]) -> int:
+        """How wrong labels are: places that differ. A shift by one is wrong everywhere."""
+        return different_labels(written, wanted)
+
     def answers_at(self, symbols: Sequence[str]) -> list[bool]:
         """Whether what is written at a source's symbols counts, one by one."""
         blank = self.vocabulary.blank
         return [blank is None or symbol == blank for symbol in symbols]
 
     def with_blanks(self, source: Sequence[str], answers: int) -> tuple[str, ...]:
-        """A source with the blanks at which so many answers are written, if it needs any."""
+        """A source with the blanks at which so many answers are written, unless it has some."""
         blank = self.vocabulary.blank
-        return tuple(source) if blank is None else (*source, *[blank] * answers)
+        if blank is None or blank in source:
+            return tuple(source)
+        return (*source, *[blank] * answers)
+
+    def check_answers(self, source: Sequence[str]) -> None:
+        """Refuse a source at which nothing is to be written."""
+        blank = self.vocabulary.blank
+        if not source:
+            raise InputError("the source is empty")
+        if blank is not None and blank not in source:
+            raise InputError(
+                f"no blank {blank!r} in {' '.join(source)!r}: expected one at the end for each "
+                f"symbol that is wanted, as in '... {blank} {blank}'"
+            )
 
     @torch.no_grad()
     def decode(
@@ -74,19 +96,18 @@ class Tagger(Transducer):
         must be 1. A source has as many labels as symbols (or blanks): `max_length` and `normalise`
         mean nothing.
         """
-        for name, given in (("beam", beam), ("nbest", nbest)):
+        for name, given in (("nbest", nbest), ("beam", beam)):
             if given != 1:
                 raise InputError(f"{name} is {given}: a tagger has one answer, expected 1")
         if batch_size < 1:
             raise InputError(f"batch_size is {batch_size}, expected at least 1")
         parsed = parse_sources(self, sources)
+        for index, source in enumerate(parsed):
+            try:
+                self.check_answers(source.symbols)
+            except InputError as error:
+                raise InputError(f"input {index}: {error}") from None
         asked = [self.answers_at(source.symbols) for source in parsed]
-        for index, answers in enumerate(asked):
-            if not any(answers):
-                blank = self.vocabulary.blank or ""
-                what = f"no blank {blank!r}" if parsed[index].symbols else "no symbol"
-                hint = f": expected one for each symbol wanted, as in '... {blank} {blank}'"
-                raise InputError(f"input {index}: {what}{hint if blank else ''}")
         found: list[list[Hypothesis]] = []
         with evaluating(self):
             for first in range(0, len(parsed), batch_size):

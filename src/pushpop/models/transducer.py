@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple, Self, overload
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from pushpop.models.config import TransducerConfig
 from pushpop.models.decoding import Hypothesis, evaluating
 from pushpop.models.prediction import Source, decode, parse_sources
 from pushpop.models.pretrained import load_pretrained, save_pretrained
-from pushpop.models.scoring import score_pairs
+from pushpop.models.scoring import edit_distance, score_pairs
 from pushpop.models.source import SourceReader
 from pushpop.models.spelling import (
     source_symbols,
@@ -146,6 +146,14 @@ class Transducer(nn.Module):
     @property
     def _drops(self) -> bool:
         return self.training and self.config.dropout > 0
+
+    def source_for(self, source: Sequence[str], answers: int) -> Sequence[str]:
+        """What is read to write a target of so many symbols."""
+        return source
+
+    def distance(self, written: Sequence[str], wanted: Sequence[str]) -> int:
+        """How wrong a target is: edits from one to the other."""
+        return edit_distance(written, wanted)
 
     @staticmethod
     def output_size(vocabulary: Vocabulary) -> int:
@@ -296,7 +304,7 @@ class Transducer(nn.Module):
         save_pretrained(self, folder)
 
     @classmethod
-    def from_pretrained(cls, folder: str | PathLike[str]) -> "Transducer":
+    def from_pretrained(cls, folder: str | PathLike[str]) -> Self:
         """The model that `save_pretrained` wrote, on the CPU; `InputError` if anything is off.
 
         A folder that holds a model of a subclass, such as a `Tagger`, gives that.

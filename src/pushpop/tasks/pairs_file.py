@@ -144,9 +144,10 @@ def _pair(
             raise BadRow(f"{where}:{_start(fields, column)}: the {side} is empty")
     source = [*features, *source]
     if labels and len(source) != len(target):
+        counted = f" ({len(features)} of them features)" if features else ""
         raise BadRow(
             f"{where}:{_start(fields, columns.target)}: {len(target)} labels for {len(source)} "
-            "source symbols, expected one for each"
+            f"source symbols{counted}, expected one for each"
         )
     return source, target
 

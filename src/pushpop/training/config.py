@@ -227,13 +227,16 @@ class TrainConfig:
             )
         if self.guard and self.guard <= self.decay_below:
             raise InputError(
-                f"guard is {self.guard} with decay_below {self.decay_below}, expected more"
+                f"guard is {self.guard} (recipe {self.recipe}) with decay_below "
+                f"{self.decay_below}, expected more, or 0 for none"
             )
         model = self.model
         if self.form == "auto":
             object.__setattr__(self, "form", "transducer")
         if self.form == "tagger":
             check_tagger(model)
+        elif self.recipe == "labels":
+            raise InputError(f"form is {self.form!r} with recipe 'labels', expected tagger")
         object.__setattr__(self, "push_bias", model.push_bias)
         object.__setattr__(self, "pop_bias", model.pop_bias)
         self.start_configs()  # refused now rather than later
@@ -245,6 +248,8 @@ class TrainConfig:
             for each in fields(self)
             if getattr(self, each.name) is not NOT_GIVEN
         }
+        if given.get("form") == "auto":  # as if it were not given: a recipe may know
+            del given["form"]
         if is_pairs_file(given.get("task", "")):
             labels = given.get("form") == "tagger"
             given.setdefault("recipe", "labels" if labels else "pairs")
@@ -318,6 +323,8 @@ class TrainConfig:
                 f"recipe is {options['recipe']!r}, and these options were filled in by "
                 f"{self.recipe!r}: make a new config of what was given"
             )
+        if options.get("task", self.task) != self.task:
+            options = {"form": "auto", **options}
         if options.get("memory", self.memory) != self.memory:
             own = replace(self.model, push_bias="auto", pop_bias="auto")
             same = [name for name in BIASES if getattr(own, name) == getattr(self, name)]

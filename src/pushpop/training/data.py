@@ -10,7 +10,7 @@ import numpy as np
 
 from pushpop.errors import InputError
 from pushpop.evaluation import evaluate, score
-from pushpop.models import Transducer
+from pushpop.models import Tagger, Transducer
 from pushpop.tasks import Batch, LengthRange, Vocabulary, batch_rng, batches, get_task
 from pushpop.tasks.batching import BATCH_MAKERS
 from pushpop.tasks.pairs import PairsData, encode_pairs, hold_out, vocabulary_of
@@ -167,6 +167,7 @@ class PairsFileData(Data):
         valid = {
             "pairs": len(self.validation),
             "accuracy": float(np.mean(right)),
+            **({"symbols": found.accuracy} if isinstance(model, Tagger) else {}),
             "fine": found.fine,
             "perplexity": found.perplexity,
         }

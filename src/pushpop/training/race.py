@@ -35,8 +35,8 @@ class Race:
     def __init__(self, config: TrainConfig, group: Group, data: Data) -> None:
         if group.size > 1:
             raise InputError(
-                f"starts is {config.starts!r} with {group.size} processes: a race runs in one "
-                "process; expected no starts under torchrun"
+                f"starts is {config.starts!r} (recipe {config.recipe}) with {group.size} "
+                "processes: a race runs in one process; expected --starts none under torchrun"
             )
         self.config, self.group, self.data = config, group, data
         self.trainers = [

@@ -1,7 +1,7 @@
 """What changes from batch to batch besides the weights: plain numbers, saved with a checkpoint."""
 
 from dataclasses import asdict, dataclass, field
-from math import exp
+from math import exp, inf
 from typing import Any
 
 from pushpop.tasks import LengthRange
@@ -12,6 +12,10 @@ GAIN = 0.99
 
 LOST = 2
 """So many times the perplexity at which something counts as learnt, it counts as lost."""
+
+
+FEW_SYMBOLS = 16
+"""Of so many symbols or fewer, a perplexity that would be low elsewhere may be that of chance."""
 
 
 @dataclass
@@ -41,12 +45,15 @@ class Progress:
     gained_step: int = 0  # when that was reported
     guarded_step: int | None = None  # when the weights were set aside that a fall takes back
     falls: int = 0  # how often that has happened
+    choices: int | None = None  # symbols that a model chooses from; None: not known
 
     @classmethod
-    def start(cls, config: TrainConfig, epoch: int = 0) -> "Progress":
+    def start(cls, config: TrainConfig, epoch: int = 0, choices: int | None = None) -> "Progress":
         """Before the first batch."""
         longest = config.curriculum_start or config.training_range[1]
-        return cls(longest, config.learning_rate, interval_longest=longest, epoch=epoch)
+        start = cls(longest, config.learning_rate, interval_longest=longest, epoch=epoch)
+        start.choices = choices
+        return start
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -90,7 +97,21 @@ class Progress:
 
     def has_arrived(self, config: TrainConfig) -> bool:
         """Whether sources of full length are learnt."""
-        return self._below(config, config.curriculum_below)
+        return self._below(config, self.learnt_below(config))
+
+    def learnt_below(self, config: TrainConfig) -> float:
+        """The perplexity below which something is learnt: half way from certainty to chance at
+        most, for of two symbols a model that knows nothing has a perplexity of 2."""
+        return min(config.curriculum_below, self._towards_chance(0.5))
+
+    def lost_above(self, limit: float) -> float:
+        """The perplexity above which something is lost: a limit, but less than chance."""
+        return min(limit, self._towards_chance(0.75))
+
+    def _towards_chance(self, share: float) -> float:
+        """So far from certainty to chance, in terms of the logarithm."""
+        few = self.choices is not None and self.choices <= FEW_SYMBOLS
+        return float((self.choices or 1) ** share) if few else inf
 
     def is_steady(self, config: TrainConfig) -> bool:
         """Whether the task is learnt so well that the rate may fade."""
@@ -106,7 +127,7 @@ class Progress:
         """Whether what was set aside is to be taken back."""
         recent = self.recent(config)
         guarded = config.guard > 0 and self.guarded_step is not None
-        return guarded and recent is not None and recent > config.guard
+        return guarded and recent is not None and recent > self.lost_above(config.guard)
 
     def after_batch(self, config: TrainConfig, nll: float, symbols: int) -> None:
         """Count a batch; raise the curriculum or lower the learning rate where it is time.
@@ -121,7 +142,7 @@ class Progress:
         if recent is None:
             return
         if self.longest < full:
-            if recent < config.curriculum_below:
+            if recent < self.learnt_below(config):
                 self.longest = min(full, self.longest + max(1, self.longest // 2))
                 self.window = []
         elif recent < config.decay_below:
@@ -131,7 +152,7 @@ class Progress:
             self.steady = min(self.steady + 1, max(1, rise))
         elif self.has_fallen(config):
             pass  # the trainer takes back what was set aside: no need to begin anew
-        elif config.curriculum_start and recent > LOST * config.curriculum_below:
+        elif config.curriculum_start and recent > self.lost_above(LOST * config.curriculum_below):
             self.longest = self.interval_longest = config.curriculum_start
             self.steady, self.window = 0, []
 

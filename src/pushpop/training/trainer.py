@@ -57,7 +57,8 @@ class Trainer:
             )
         self.model = model.to(self.device)
         self.optimiser = make_optimiser(config, self.model)
-        self.progress = Progress.start(config, data.epoch)
+        choices = len(self.model.output_table.weight)
+        self.progress = Progress.start(config, data.epoch, choices)
         self.batches = self._batches()
 
     def step(self) -> float:

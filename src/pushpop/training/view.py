@@ -140,7 +140,9 @@ def accuracies(record: dict[str, Any]) -> str:
     lengths, or accuracy in validation."""
     if "valid" in record:
         valid = record["valid"]
-        return f"valid accuracy {valid['accuracy']:.3f}, perplexity {valid['perplexity']:.3f}"
+        labels = f", labels {valid['symbols']:.3f}" if "symbols" in valid else ""
+        figures = f"accuracy {valid['accuracy']:.3f}{labels}"
+        return f"valid {figures}, perplexity {valid['perplexity']:.3f}"
     first, second = "coarse", "fine"
     if "accuracy" in record["test"]:  # of a tagger: symbols, then whole targets
         first, second = "accuracy", "coarse"

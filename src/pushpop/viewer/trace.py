@@ -95,9 +95,10 @@ class Example:
 
 
 def generate(task: str, length: int, seed: int) -> Example:
-    """A pair of a task: the first that `pushpop sample` prints for that length and seed."""
+    """A pair of a task: the first that `pushpop sample` prints for that length and seed. What does
+    not count in a test is left out."""
     drawn = get_task(task)
-    pairs = drawn.sample(batch_rng(seed, "sample", 0), 1, (length, length))
+    pairs = drawn.scored(drawn.sample(batch_rng(seed, "sample", 0), 1, (length, length)))
     (source, target), symbols = next(iter(pairs)), drawn.vocabulary
     return Example(tuple(symbols.decode_source(source)), tuple(symbols.decode_target(target)))
 
@@ -193,13 +194,13 @@ def _run_transducer(model: Transducer, example: Example, max_length: int | None)
 
 def _run_tagger(model: Tagger, example: Example) -> _Run:
     """Write while reading: at every symbol, or at the blanks. A known target has as many."""
-    answers = 0 if example.target is None else len(example.target)
-    source = model.with_blanks(example.source, answers)
+    source = model.with_blanks(example.source, len(example.target or ()))
     asked = model.answers_at(source)
-    if not any(asked):
+    model.check_answers(source)
+    if example.target is not None and len(example.target) != sum(asked):
         raise InputError(
-            f"no blank {model.vocabulary.blank!r} in {' '.join(source)!r}: expected one for each "
-            "symbol that is wanted"
+            f"the target has {len(example.target)} symbols, expected {sum(asked)}: one for each "
+            f"{'symbol' if model.vocabulary.blank is None else 'blank'} of the source"
         )
     ran = _Run(Recorder(model), [], [])
     writer = _Writer(model, example.target)
