@@ -44,6 +44,7 @@ bench: $(READY)  ## measure speed and memory, about half an hour; writes results
 	$(BIN)/python benchmarks/task_sampling.py
 	$(BIN)/python benchmarks/memory_scaling.py
 	$(BIN)/python benchmarks/viewer_length.py
+	$(BIN)/python benchmarks/start_time.py
 
 soak: $(READY)  ## a million streamed steps, 200 kills around saves, 50 visitors; writes results/*.json
 	$(BIN)/python benchmarks/checkpoint_kills.py

@@ -1,18 +1,23 @@
 """Differentiable stacks, queues and deques for PyTorch, and the transducers built on them."""
 
-from pushpop.layers import DeepLSTM, MemoryAttention, MemoryRNN, RNNState
-from pushpop.memory import (
-    Memory,
-    MemoryState,
-    NeuralDeque,
-    NeuralQueue,
-    NeuralStack,
-    SuperpositionStack,
-    Tape,
-    register_memory,
-)
-from pushpop.models import Tagger, Transducer, TransducerConfig
-from pushpop.training import fit as _fit  # noqa: F401  # gives `Transducer.fit` what it calls
+from typing import TYPE_CHECKING
+
+from pushpop.lazy import import_when_asked
+
+if TYPE_CHECKING:
+    from pushpop._version import __version__ as __version__
+    from pushpop.layers import DeepLSTM, MemoryAttention, MemoryRNN, RNNState
+    from pushpop.memory import (
+        Memory,
+        MemoryState,
+        NeuralDeque,
+        NeuralQueue,
+        NeuralStack,
+        SuperpositionStack,
+        Tape,
+        register_memory,
+    )
+    from pushpop.models import Tagger, Transducer, TransducerConfig
 
 __all__ = [
     "DeepLSTM",
@@ -31,3 +36,25 @@ __all__ = [
     "TransducerConfig",
     "register_memory",
 ]
+
+import_when_asked(
+    __name__,
+    {
+        "DeepLSTM": "layers",
+        "MemoryAttention": "layers",
+        "MemoryRNN": "layers",
+        "RNNState": "layers",
+        "Memory": "memory",
+        "MemoryState": "memory",
+        "NeuralDeque": "memory",
+        "NeuralQueue": "memory",
+        "NeuralStack": "memory",
+        "SuperpositionStack": "memory",
+        "Tape": "memory",
+        "register_memory": "memory",
+        "Tagger": "models",
+        "Transducer": "models",
+        "TransducerConfig": "models",
+        "__version__": "_version",
+    },
+)

@@ -1,16 +1,22 @@
-"""The `pushpop` command: reads the command line, runs a command, reports mistakes."""
+"""The `pushpop` command: reads the command line, runs a command, reports mistakes.
 
-import re
-import sys
-from argparse import ArgumentParser
-from collections.abc import Callable
-from inspect import getdoc, signature
-from typing import Any, NoReturn
+Nothing here imports torch: help, the version and mistakes in the arguments come at once.
+"""
 
-from pushpop.commands import COMMANDS, OPTIONAL, SHORT
-from pushpop.commands.train import add_options
-from pushpop.errors import InputError, did_you_mean, log_to
-from pushpop.options import read_value
+try:
+    import re
+    import sys
+    from argparse import Action, ArgumentParser
+    from collections.abc import Callable
+    from inspect import getdoc, signature
+    from typing import Any, NoReturn
+
+    from pushpop.commands import COMMANDS, OPTIONAL, SHORT
+    from pushpop.commands.train import add_options
+    from pushpop.errors import InputError, did_you_mean, log_to
+    from pushpop.options import read_value
+except KeyboardInterrupt:  # Ctrl-C before `main` could see it
+    raise SystemExit(130) from None
 
 
 class Parser(ArgumentParser):
@@ -28,9 +34,22 @@ class Parser(ArgumentParser):
         raise InputError(message)
 
 
+class ShowVersion(Action):
+    """Prints the version of pushpop and leaves; it is looked up only then."""
+
+    def __call__(self, parser: ArgumentParser, *given: Any) -> None:
+        """What argparse calls where the option stands."""
+        import pushpop
+
+        print("pushpop", pushpop.__version__)
+        parser.exit()
+
+
 def main_parser() -> Parser:
-    """Takes the name of a command, and nothing else."""
+    """Takes the name of a command, or asks for help or the version, and nothing else."""
     parser = Parser(prog="pushpop", epilog="pushpop COMMAND --help lists the options of a command.")
+    shown = "show the version of pushpop and exit"
+    parser.add_argument("--version", action=ShowVersion, nargs=0, help=shown)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     commands.required = True
     for name, function in COMMANDS.items():
@@ -96,10 +115,10 @@ def join_negatives(args: list[str]) -> list[str]:
 
 def main(args: list[str] | None = None) -> None:
     """Run a command; a mistake in its input is one line on stderr and exit code 2."""
-    args = join_negatives(sys.argv[1:] if args is None else args)
-    if args[:1] == ["--"]:  # torchrun passes on what separates its own options
-        args = args[1:]
     try:
+        args = join_negatives(sys.argv[1:] if args is None else args)
+        if args[:1] == ["--"]:  # torchrun passes on what separates its own options
+            args = args[1:]
         name = main_parser().parse_args(args[:1]).command
         given = vars(command_parser(name).parse_args(args[1:]))
         with log_to(sys.stderr, "pushpop: "):

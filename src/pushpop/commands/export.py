@@ -12,16 +12,16 @@ def export(model: str, onnx: str = "") -> None:
         model: a run directory, a saved model, or the name of a model that comes with pushpop
         onnx: the file to write, as in step.onnx; a model with an encoder has a second one beside it
     """
-    from pushpop.models.shipped import find_model
-
     if not onnx:
         raise InputError("no file given: expected --onnx FILE, as in --onnx step.onnx")
     folder = Path(onnx).parent
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder to write {Path(onnx).name} into")
-    found = find_model(model)
-
     import logging
+
+    from pushpop.models.shipped import find_model
+
+    found = find_model(model)
 
     # The exporter warns of packages that it does not need here.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)

@@ -16,14 +16,7 @@ def train(
     **options: str | None,
 ) -> None:
     """Train a transducer; a run is a directory, and goes on where it was stopped."""
-    import yaml
-
-    from pushpop.training import Diverged, RunDirectory, TrainConfig, read_config_file
-    from pushpop.training import train as run_training
-    from pushpop.training.config import CHANGEABLE
-    from pushpop.training.parallel import is_leader
-    from pushpop.training.run import default_directory
-    from pushpop.training.view import PlainView, View
+    from pushpop.training.config import CHANGEABLE, TrainConfig, read_config_file
 
     given = {name: text for name, text in options.items() if text is not None}
     if task is not None:
@@ -37,6 +30,8 @@ def train(
                 f"--resume goes on with a run's own options: leave out "
                 f"{others[0].replace('--task', 'TASK')} (only {allowed} may change)"
             )
+        from pushpop.training import RunDirectory
+
         settings, directory = RunDirectory(resume).config().override(given), resume
     else:
         in_file = read_config_file(config) if config else {}
@@ -49,10 +44,19 @@ def train(
         if "task" not in wanted and not print_config:
             raise InputError("no task given: expected pushpop train TASK, as in pushpop train copy")
         settings = TrainConfig.from_dict(wanted)
+        from pushpop.training.run import default_directory
+
         directory = run or default_directory(settings)
     if print_config:
+        import yaml
+
         print(yaml.safe_dump(settings.to_dict(), sort_keys=False), end="")
         return
+    from pushpop.training import Diverged
+    from pushpop.training import train as run_training
+    from pushpop.training.parallel import is_leader
+    from pushpop.training.view import PlainView, View
+
     view: View = PlainView()
     if sys.stdout.isatty() and is_leader():
         from pushpop.training.live import LiveView

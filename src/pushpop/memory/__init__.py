@@ -1,11 +1,16 @@
 """The memories: no parameters, no knowledge of what controls them."""
 
-from pushpop.memory.base import BACKENDS, Bias, CellMemory, Memory, State, TensorState
-from pushpop.memory.modules import NeuralDeque, NeuralMemory, NeuralQueue, NeuralStack
-from pushpop.memory.registry import MEMORIES, make_memory, register_memory
-from pushpop.memory.state import MemoryState
-from pushpop.memory.superposition import SuperpositionStack
-from pushpop.memory.tape import Tape
+from typing import TYPE_CHECKING
+
+from pushpop.lazy import import_when_asked
+
+if TYPE_CHECKING:
+    from pushpop.memory.base import BACKENDS, Bias, CellMemory, Memory, State, TensorState
+    from pushpop.memory.modules import NeuralDeque, NeuralMemory, NeuralQueue, NeuralStack
+    from pushpop.memory.registry import MEMORIES, make_memory, register_memory
+    from pushpop.memory.state import MemoryState
+    from pushpop.memory.superposition import SuperpositionStack
+    from pushpop.memory.tape import Tape
 
 __all__ = [
     "BACKENDS",
@@ -25,3 +30,25 @@ __all__ = [
     "make_memory",
     "register_memory",
 ]
+
+import_when_asked(
+    __name__,
+    {
+        "BACKENDS": "base",
+        "Bias": "base",
+        "CellMemory": "base",
+        "Memory": "base",
+        "State": "base",
+        "TensorState": "base",
+        "NeuralDeque": "modules",
+        "NeuralMemory": "modules",
+        "NeuralQueue": "modules",
+        "NeuralStack": "modules",
+        "MEMORIES": "registry",
+        "make_memory": "registry",
+        "register_memory": "registry",
+        "MemoryState": "state",
+        "SuperpositionStack": "superposition",
+        "Tape": "tape",
+    },
+)

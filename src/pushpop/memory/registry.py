@@ -5,19 +5,23 @@ from typing import Any, TypeVar
 
 from pushpop.memory.base import Memory
 from pushpop.memory.modules import NeuralDeque, NeuralQueue, NeuralStack
+from pushpop.memory.names import MEMORY_NAMES
 from pushpop.memory.superposition import SuperpositionStack
 from pushpop.memory.tape import Tape
 
-MEMORIES: dict[str, type[Memory[Any]]] = {
-    memory.kind: memory
-    for memory in (
-        NeuralStack,
-        NeuralQueue,
-        NeuralDeque,
-        SuperpositionStack,
-        Tape,
+MEMORIES: dict[str, type[Memory[Any]]] = dict(
+    zip(
+        MEMORY_NAMES,
+        (
+            NeuralStack,
+            NeuralQueue,
+            NeuralDeque,
+            SuperpositionStack,
+            Tape,
+        ),
+        strict=True,
     )
-}
+)
 M = TypeVar("M", bound=type[Memory[Any]])
 
 

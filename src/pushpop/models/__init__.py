@@ -1,12 +1,14 @@
 """Models: symbols in, symbols out."""
 
-from pushpop.models.config import TransducerConfig
-from pushpop.models.decoding import Hypothesis
-from pushpop.models.tagger import Tagger, check_tagger
-from pushpop.models.transducer import OUTPUT_SCALE, Transducer
+from typing import TYPE_CHECKING
 
-FORMS: dict[str, type[Transducer]] = {each.form: each for each in (Transducer, Tagger)}
-"""The kinds of models by name."""
+from pushpop.lazy import import_when_asked
+
+if TYPE_CHECKING:
+    from pushpop.models.config import OUTPUT_SCALE, TransducerConfig, check_tagger
+    from pushpop.models.decoding import Hypothesis
+    from pushpop.models.tagger import FORMS, Tagger
+    from pushpop.models.transducer import Transducer
 
 __all__ = [
     "FORMS",
@@ -17,3 +19,16 @@ __all__ = [
     "TransducerConfig",
     "check_tagger",
 ]
+
+import_when_asked(
+    __name__,
+    {
+        "OUTPUT_SCALE": "config",
+        "TransducerConfig": "config",
+        "check_tagger": "config",
+        "Hypothesis": "decoding",
+        "FORMS": "tagger",
+        "Tagger": "tagger",
+        "Transducer": "transducer",
+    },
+)

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from sys import float_info
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pushpop.errors import InputError, did_you_mean
-from pushpop.memory import MEMORIES
+
+if TYPE_CHECKING:
+    from pushpop.memory import Memory
 
 NO_MEMORY = "none"
 CellName = Literal["lstm", "gru", "rnn"]
@@ -18,10 +20,14 @@ CELL_NAMES = get_args(CellName)
 BIASES: dict[str, Bias | None] = {"push_bias": None, "pop_bias": -1.0}
 """The starting biases that a config has, and what "auto" is called where there is no memory."""
 
+OUTPUT_SCALE = 2.0
+"""The output table's initial values are uniform on plus or minus this. With smaller ones the
+memory's gradient is too small at first, and the controller learns without it (docs/results.md)."""
+
 
 def memory_names() -> tuple[str, ...]:
     """What `memory` may be."""
-    return (*MEMORIES, NO_MEMORY)
+    return (*_memories(), NO_MEMORY)
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ class TransducerConfig:
                 raise InputError(f"{name} is {given!r}, expected a whole number from 1 to {most}")
         if self.memory == NO_MEMORY and self.heads != 1:
             raise InputError(f"heads is {self.heads} with memory 'none', expected 1")
-        known = BIASES if self.memory == NO_MEMORY else MEMORIES[self.memory].biases
+        known = BIASES if self.memory == NO_MEMORY else _memories()[self.memory].biases
         for name in BIASES:
             given = getattr(self, name)
             start = known.get(name) if given == "auto" else given
@@ -103,7 +109,7 @@ class TransducerConfig:
 
     def starting_biases(self) -> dict[str, Any]:
         """The biases that the memory has, by name."""
-        known = BIASES if self.memory == NO_MEMORY else MEMORIES[self.memory].biases
+        known = BIASES if self.memory == NO_MEMORY else _memories()[self.memory].biases
         given = {name: getattr(self, name) for name in BIASES}
         return {name: bias for name, bias in given.items() if name in known or bias is not None}
 
@@ -111,7 +117,7 @@ class TransducerConfig:
         if self.memory == NO_MEMORY:
             return
         try:
-            MEMORIES[self.memory](1).gate_bias(**self.starting_biases())
+            _memories()[self.memory](1).gate_bias(**self.starting_biases())
         except ValueError as error:
             raise InputError(f"{error}") from None
 
@@ -130,6 +136,24 @@ class TransducerConfig:
             if name not in data:
                 raise InputError(f"no setting {name!r}")
         return cls(**data)
+
+
+def check_tagger(config: TransducerConfig) -> None:
+    """Refuse what only a transducer can have."""
+    for name, wanted in (("encoder", "none"), ("attention", False)):
+        if getattr(config, name) != wanted:
+            given, expected = (str(each).lower() for each in (getattr(config, name), wanted))
+            raise InputError(
+                f"{name} is {given}: a tagger reads a source once, expected {expected}"
+            )
+
+
+def _memories() -> "dict[str, type[Memory[Any]]]":
+    """The memories by name, imported when a config is checked: the options of training are read
+    from this module without torch."""
+    from pushpop.memory import MEMORIES
+
+    return MEMORIES
 
 
 def _is_number(x: Any) -> bool:

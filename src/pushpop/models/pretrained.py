@@ -57,6 +57,8 @@ def save_pretrained(model: "Transducer", folder: str | PathLike[str]) -> None:
 
 def load_pretrained(cls: type[Model], folder: str | PathLike[str]) -> Model:
     """Build the model again. Nothing is allocated before its size is known to be the files'."""
+    import pushpop.models.tagger  # noqa: F401  # a subclass of Transducer, even if nobody named it
+
     folder = Path(folder)
     known: tuple[type[Model], ...] = (*cls.__subclasses__(), cls)  # cls before a user's subclass
     classes = {f"{FORMAT} {each.form}": each for each in known}

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from pushpop.errors import InputError
-from pushpop.models.config import TransducerConfig
+from pushpop.models.config import TransducerConfig, check_tagger
 from pushpop.models.decoding import Hypothesis, evaluating, log_probabilities
 from pushpop.models.prediction import Source, parse_sources
 from pushpop.models.scoring import different_labels
@@ -136,11 +136,5 @@ class Tagger(Transducer):
         return found
 
 
-def check_tagger(config: TransducerConfig) -> None:
-    """Refuse what only a transducer can have."""
-    for name, wanted in (("encoder", "none"), ("attention", False)):
-        if getattr(config, name) != wanted:
-            given, expected = (str(each).lower() for each in (getattr(config, name), wanted))
-            raise InputError(
-                f"{name} is {given}: a tagger reads a source once, expected {expected}"
-            )
+FORMS: dict[str, type[Transducer]] = {each.form: each for each in (Transducer, Tagger)}
+"""The kinds of models by name."""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self, overload
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from pushpop.layers import NoiseLevels
 from pushpop.models.body import BodyState, SourceState, make_body
-from pushpop.models.config import TransducerConfig
+from pushpop.models.config import OUTPUT_SCALE, TransducerConfig
 from pushpop.models.decoding import Hypothesis, evaluating
 from pushpop.models.prediction import Source, decode, parse_sources
 from pushpop.models.pretrained import load_pretrained, save_pretrained
@@ -24,10 +25,6 @@ from pushpop.models.spelling import (
 )
 from pushpop.tasks import Batch, Pairs, Vocabulary, make_batch
 from pushpop.tasks.pairs_text import TextForm
-
-OUTPUT_SCALE = 2.0
-"""The output table's initial values are uniform on plus or minus this. With smaller ones the
-memory's gradient is too small at first, and the controller learns without it (docs/results.md)."""
 
 
 class Likelihood(NamedTuple):
@@ -56,8 +53,7 @@ class Transducer(nn.Module):
     form: ClassVar[str] = "transducer"
     """What the folder of a saved model, and the option of training, say that it is."""
     fitter: ClassVar[Callable[..., "Transducer"]]
-    """What `fit` calls. Training is above models: `pushpop.training.fit` sets it when the package
-    is imported."""
+    """What `fit` calls; `pushpop.training.fit` sets it when it is imported."""
 
     def __init__(
         self,
@@ -286,6 +282,9 @@ class Transducer(nn.Module):
             show: whether to print how it goes.
             options: those of `TrainConfig`, as in memory="deque", hidden=256, seed=1.
         """
+        if not hasattr(cls, "fitter"):
+            # Training is above models and imports them; by name, nothing here depends on it.
+            import_module("pushpop.training.fit")
         return cls.fitter(pairs, valid, run, show, {"form": cls.form, **options})
 
     def score(self, pairs: Iterable[Sequence[str]], beam: int = 1) -> dict[str, Any]:

@@ -1,12 +1,18 @@
 """Transduction tasks: pairs of sequences drawn at random, and the tensors made of them."""
 
-from pushpop.tasks.base import LengthRange, Pairs, Task, batch_rng, parse_lengths
-from pushpop.tasks.batching import Batch, batches, draw_batch, make_batch, make_tag_batch
-from pushpop.tasks.grammar import Grammar, Link, Rule
-from pushpop.tasks.grammar_file import parse_grammar, read_grammar
-from pushpop.tasks.itg import GrammarTask
-from pushpop.tasks.registry import TASKS, get_task
-from pushpop.tasks.vocabulary import Vocabulary
+from typing import TYPE_CHECKING
+
+from pushpop.lazy import import_when_asked
+
+if TYPE_CHECKING:
+    from pushpop.tasks.base import Pairs, Task, batch_rng
+    from pushpop.tasks.batching import Batch, batches, draw_batch, make_batch, make_tag_batch
+    from pushpop.tasks.grammar import Grammar, Link, Rule
+    from pushpop.tasks.grammar_file import parse_grammar, read_grammar
+    from pushpop.tasks.itg import GrammarTask
+    from pushpop.tasks.lengths import LengthRange, parse_lengths
+    from pushpop.tasks.registry import TASKS, get_task
+    from pushpop.tasks.vocabulary import Vocabulary
 
 __all__ = [
     "TASKS",
@@ -29,3 +35,28 @@ __all__ = [
     "parse_lengths",
     "read_grammar",
 ]
+
+import_when_asked(
+    __name__,
+    {
+        "Pairs": "base",
+        "Task": "base",
+        "batch_rng": "base",
+        "Batch": "batching",
+        "batches": "batching",
+        "draw_batch": "batching",
+        "make_batch": "batching",
+        "make_tag_batch": "batching",
+        "Grammar": "grammar",
+        "Link": "grammar",
+        "Rule": "grammar",
+        "parse_grammar": "grammar_file",
+        "read_grammar": "grammar_file",
+        "GrammarTask": "itg",
+        "LengthRange": "lengths",
+        "parse_lengths": "lengths",
+        "TASKS": "registry",
+        "get_task": "registry",
+        "Vocabulary": "vocabulary",
+    },
+)

@@ -27,7 +27,8 @@ import torch
 from torch import Tensor
 
 from pushpop.errors import InputError
-from pushpop.tasks.base import LengthRange, Pairs, Task, batch_rng
+from pushpop.tasks.base import Pairs, Task, batch_rng
+from pushpop.tasks.lengths import LengthRange
 from pushpop.tasks.vocabulary import Vocabulary
 
 

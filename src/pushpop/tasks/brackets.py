@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from pushpop.tasks.base import LengthRange, Pairs, Task, draw_lengths
+from pushpop.tasks.base import Pairs, Task, draw_lengths
+from pushpop.tasks.lengths import LengthRange
 from pushpop.tasks.ragged import FloatArray
 from pushpop.tasks.vocabulary import Vocabulary
 

@@ -13,7 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from pushpop.tasks.base import LengthRange, Pairs, Task, draw_integers, draw_lengths
+from pushpop.tasks.base import Pairs, Task, draw_integers, draw_lengths
+from pushpop.tasks.lengths import LengthRange
 from pushpop.tasks.ragged import IntArray, places, starts_of
 from pushpop.tasks.vocabulary import Vocabulary
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pushpop.errors import InputError
-from pushpop.tasks.base import PAPER, LengthRange, Pairs, Task, check_request
+from pushpop.tasks.base import PAPER, Pairs, Task
 from pushpop.tasks.grammar import Grammar, Link, Symbol
 from pushpop.tasks.grammar_file import parse_grammar
+from pushpop.tasks.lengths import LengthRange, check_request
 from pushpop.tasks.ragged import FloatArray, IntArray
 from pushpop.tasks.vocabulary import Vocabulary
 

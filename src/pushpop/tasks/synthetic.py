@@ -9,7 +9,8 @@ from abc import abstractmethod
 
 import numpy as np
 
-from pushpop.tasks.base import PAPER, LengthRange, Pairs, Task, draw_integers, draw_lengths
+from pushpop.tasks.base import PAPER, Pairs, Task, draw_integers, draw_lengths
+from pushpop.tasks.lengths import LengthRange
 from pushpop.tasks.ragged import IntArray, places
 from pushpop.tasks.vocabulary import Vocabulary
 

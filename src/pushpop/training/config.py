@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pushpop.errors import InputError, did_you_mean, reading
-from pushpop.memory import MEMORIES
-from pushpop.models import OUTPUT_SCALE, check_tagger
+from pushpop.memory.names import MEMORY_NAMES
 from pushpop.models.config import (
     BIASES,
+    OUTPUT_SCALE,
     CellName,
     EncoderName,
     StartingBias,
     TransducerConfig,
+    check_tagger,
 )
 from pushpop.options import NOT_GIVEN, option, read_option
-from pushpop.tasks import LengthRange, get_task, parse_lengths
+from pushpop.tasks import LengthRange, parse_lengths
 from pushpop.tasks.pairs_columns import parse_columns
 from pushpop.tasks.pairs_file import is_pairs_file
 from pushpop.tasks.pairs_text import Normalise
@@ -65,7 +66,7 @@ class TrainConfig:
     )
     memory: str = option(
         "stack",
-        f"{', '.join(MEMORIES)}, or none: a deep LSTM, or what cell says",
+        f"{', '.join(MEMORY_NAMES)}, or none: a deep LSTM, or what cell says",
         read=read_memory,
     )
     form: Form = option(
@@ -212,6 +213,8 @@ class TrainConfig:
                 raise InputError(
                     f"valid is {self.valid!r} with task {self.task!r}: expected a file"
                 )
+            from pushpop.tasks import get_task  # not above: to list the options needs no numpy
+
             if get_task(self.task).vocabulary.blank is not None:
                 if self.form == "transducer":
                     raise InputError(
