@@ -5,23 +5,20 @@ from typing import Any, TypeVar
 
 from pushpop.memory.base import Memory
 from pushpop.memory.modules import NeuralDeque, NeuralQueue, NeuralStack
-from pushpop.memory.names import MEMORY_NAMES
 from pushpop.memory.superposition import SuperpositionStack
 from pushpop.memory.tape import Tape
 
-MEMORIES: dict[str, type[Memory[Any]]] = dict(
-    zip(
-        MEMORY_NAMES,
-        (
-            NeuralStack,
-            NeuralQueue,
-            NeuralDeque,
-            SuperpositionStack,
-            Tape,
-        ),
-        strict=True,
+MEMORIES: dict[str, type[Memory[Any]]] = {
+    memory.kind: memory
+    for memory in (
+        NeuralStack,
+        NeuralQueue,
+        NeuralDeque,
+        SuperpositionStack,
+        Tape,
     )
-)
+}
+"""The memories by name; `names.py` lists those that come with the package."""
 M = TypeVar("M", bound=type[Memory[Any]])
 
 
