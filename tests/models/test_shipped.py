@@ -6,8 +6,10 @@ import pytest
 
 from pushpop import Transducer
 from pushpop.errors import InputError
+from pushpop.evaluation import evaluate
 from pushpop.models import shipped
 from pushpop.models.shipped import find_model, shipped_models
+from pushpop.tasks import get_task
 from tests.models.examples import small_model
 
 LIMIT = 1_000_000  # bytes a model
@@ -29,6 +31,18 @@ def test_every_shipped_model_loads_says_its_task_and_is_small() -> None:
         assert folder.name == name
         assert "task" in model.metadata or "task" in model.metadata["training"]
         assert sum(file.stat().st_size for file in folder.iterdir()) < LIMIT
+
+
+@pytest.mark.parametrize("name", list(shipped_models()))
+def test_shipped_models_say_how_they_were_made_and_are_right_on_what_anybody_types_first(
+    name: str,
+) -> None:
+    model = Transducer.from_pretrained(find_model(name))
+    training = model.metadata["training"]
+    assert training["recipe"] == "pushpop"
+    assert model.metadata["report"]["test"]["coarse"] >= 0.99
+    found = evaluate(model, get_task(training["task"]), lengths=(1, 16), sequences=200)
+    assert found["coarse"] >= 0.99
 
 
 def test_folders_without_a_model_are_left_out(shelf: Path) -> None:
