@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text("utf-8"
 
 
 def test_the_presets_are_listed_with_their_numbers_of_runs() -> None:
-    listed = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", PAGE, re.MULTILINE))
+    listed = dict(re.findall(r"^\| `([\w-]+)` \| (\d+) \|", PAGE, re.MULTILINE))
     assert listed == {name: str(len(load_preset(name).runs)) for name in preset_names()}
 
 

@@ -50,6 +50,7 @@ def ready(visit: Visitor, address: str, **options: Any) -> Page:
 
 def place(page: Page, step: int, position: float | None) -> tuple[float, float]:
     """Where on the screen a step is, at a position of the memory or among the symbols."""
+    page.wait_for_function("pushpop.players[0].panels[0].view?.rows")  # from the first frame on
     found = page.evaluate(
         """([step, position]) => {
           const panel = pushpop.players[0].panels[0];
