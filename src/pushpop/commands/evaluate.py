@@ -99,8 +99,6 @@ def print_pair_scores(
     as_json: bool,
 ) -> None:
     """Print how right a model is on a file of pairs, and the predictions that are most wrong."""
-    from dataclasses import replace
-
     from pushpop.models import Tagger
     from pushpop.models.scoring import describe_prediction, score_pairs
     from pushpop.models.spelling import describe_unknown
@@ -110,7 +108,7 @@ def print_pair_scores(
 
     form = model.text or TextForm("spaces", "spaces", normalise="none")
     labels = isinstance(model, Tagger) and model.vocabulary.blank is None
-    file = read_pairs(path, replace(PairsOptions.like(form, columns, skip_bad), labels=labels))
+    file = read_pairs(path, PairsOptions.like(form, columns, skip_bad, labels))
     if file.form != form:
         kind = "features" if form.features else "no features"
         raise InputError(

@@ -49,8 +49,12 @@ class Tagger(Transducer):
         return make_tag_batch(pairs, self.vocabulary)
 
     def source_for(self, source: Sequence[str], answers: int) -> Sequence[str]:
-        """The source, with as many blanks as symbols are wanted if it needs any."""
-        return self.with_blanks(source, answers)
+        """The source, followed by the blanks at which so many answers are written, unless it has
+        blanks or the model needs none."""
+        blank = self.vocabulary.blank
+        if blank is None or blank in source:
+            return source
+        return (*source, *[blank] * answers)
 
     def distance(self, written: Sequence[str], wanted: Sequence[str]) -> int:
         """How wrong labels are: places that differ. A shift by one is wrong everywhere."""
@@ -60,13 +64,6 @@ class Tagger(Transducer):
         """Whether what is written at a source's symbols counts, one by one."""
         blank = self.vocabulary.blank
         return [blank is None or symbol == blank for symbol in symbols]
-
-    def with_blanks(self, source: Sequence[str], answers: int) -> tuple[str, ...]:
-        """A source with the blanks at which so many answers are written, unless it has some."""
-        blank = self.vocabulary.blank
-        if blank is None or blank in source:
-            return tuple(source)
-        return (*source, *[blank] * answers)
 
     def check_answers(self, source: Sequence[str]) -> None:
         """Refuse a source at which nothing is to be written."""

@@ -34,9 +34,11 @@ class PairsOptions:
     labels: bool = False  # a target has a label for every source symbol
 
     @classmethod
-    def like(cls, form: TextForm, columns: str = "", skip_bad: bool = False) -> "PairsOptions":
+    def like(
+        cls, form: TextForm, columns: str = "", skip_bad: bool = False, labels: bool = False
+    ) -> "PairsOptions":
         """Options under which a file is read as a model reads text."""
-        return cls(columns, form.source, form.target, form.normalise, skip_bad)
+        return cls(columns, form.source, form.target, form.normalise, skip_bad, labels)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -127,8 +126,7 @@ class PairsFileData(Data):
         pairs, self.text = read.pairs, read.form
         if config.valid:
             columns = options.columns or ",".join(str(k + 1) for k in read.columns.numbers)
-            like = PairsOptions.like(read.form, columns, config.skip_bad)
-            like = replace(like, labels=options.labels)
+            like = PairsOptions.like(read.form, columns, config.skip_bad, options.labels)
             valid = read_pairs(config.valid, like)
             self.files.append(valid)
             held = valid.pairs

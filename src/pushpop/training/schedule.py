@@ -51,9 +51,13 @@ class Progress:
     def start(cls, config: TrainConfig, epoch: int = 0, choices: int | None = None) -> "Progress":
         """Before the first batch."""
         longest = config.curriculum_start or config.training_range[1]
-        start = cls(longest, config.learning_rate, interval_longest=longest, epoch=epoch)
-        start.choices = choices
-        return start
+        return cls(
+            longest,
+            config.learning_rate,
+            interval_longest=longest,
+            epoch=epoch,
+            choices=choices,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -194,7 +194,7 @@ def _run_transducer(model: Transducer, example: Example, max_length: int | None)
 
 def _run_tagger(model: Tagger, example: Example) -> _Run:
     """Write while reading: at every symbol, or at the blanks. A known target has as many."""
-    source = model.with_blanks(example.source, len(example.target or ()))
+    source = model.source_for(example.source, len(example.target or ()))
     asked = model.answers_at(source)
     model.check_answers(source)
     if example.target is not None and len(example.target) != sum(asked):
