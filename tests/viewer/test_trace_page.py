@@ -35,11 +35,23 @@ def test_keys_step_through_time(visit: Visitor, tmp_path: Path) -> None:
                       ("Home", 1), ("ArrowLeft", 1)):  # fmt: skip
         page.keyboard.press(key)
         expect(count).to_have_text(f"Step {step} of {last}")
+
+
+def test_space_plays_and_pauses(visit: Visitor, tmp_path: Path) -> None:
+    traced = told("stack")
+    page = visit(written(tmp_path, traced)).page
+    count = page.locator(".what .count")
+    page.keyboard.press("Home")
+    page.clock.install(time=0)
+    page.clock.pause_at(1000)  # from here on time passes only when the test says so
     page.keyboard.press(" ")
     expect(page.get_by_label("pause")).to_be_visible()
-    expect(count).to_have_text(f"Step 3 of {last}")
+    page.clock.run_for(750)
+    expect(count).to_have_text(f"Step 3 of {len(traced.steps)}")
     page.keyboard.press(" ")
     expect(page.get_by_label("play", exact=True)).to_be_visible()
+    page.clock.run_for(750)
+    expect(count).to_have_text(f"Step 3 of {len(traced.steps)}")
 
 
 def test_buttons_slider_and_mouse_step_through_time(visit: Visitor, tmp_path: Path) -> None:
