@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test lint browser bench soak figures clean
+.PHONY: help setup demo test lint browser docs bench soak figures clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -36,6 +36,10 @@ browser:  ## find Chromium for the viewer's tests, or install it where that can 
 	    || echo "Chromium could not be installed: the tests that need a browser will be skipped"; \
 	else echo "no Chromium here: the tests that need a browser will be skipped"; fi
 
+docs: export NO_MKDOCS_2_WARNING = 1  # its notice of the theme's successor, on every build
+docs: $(READY)  ## build the documentation site: open site/index.html
+	$(BIN)/mkdocs build --quiet
+
 bench: $(READY)  ## measure speed and memory, about half an hour; writes results/*.json
 	$(BIN)/python benchmarks/memory_speed.py
 	$(BIN)/python benchmarks/recurrent_speed.py
@@ -55,7 +59,8 @@ figures: $(READY)  ## draw the figures of the docs again
 	$(BIN)/python docs/figures/intervals.py
 	$(BIN)/python docs/figures/figure_1a.py
 	$(BIN)/python docs/figures/traces.py
+	$(BIN)/python docs/figures/tour.py
 
-clean:  ## remove .venv and caches
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean:  ## remove .venv, site and caches
+	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -34,7 +34,8 @@ class MemoryAttention(nn.Module):
         bias: whether values and output have biases; the gates always have theirs.
         backend: as for the memories; "auto" takes the kernels on the CPU, the parallel form
             elsewhere.
-        device, dtype: of the parameters.
+        device: where the parameters are.
+        dtype: the type of the parameters.
     """
 
     def __init__(

@@ -34,7 +34,8 @@ class DeepLSTM(nn.Module):
         backend: "fused" (the kernels of torch, and ours for rows of several lengths on the CPU),
             "reference" (plain torch, step by step) or "auto": fused, but where torch wants more
             than kernels can give (forward-mode or `torch.func` derivatives, no storage).
-        device, dtype: of the parameters.
+        device: where the parameters are.
+        dtype: the type of the parameters.
     """
 
     def __init__(

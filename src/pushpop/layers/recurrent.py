@@ -54,7 +54,8 @@ class MemoryRNN(MemoryLayer):
             "auto": fused where it can run. Where torch wants more than kernels can give (hooks,
             replaced parts, forward-mode or `torch.func` derivatives) "auto" and "fused" run plain
             torch by themselves.
-        device, dtype: of the parameters.
+        device: where the parameters are.
+        dtype: the type of the parameters.
 
     Everything else is drawn from the uniform distribution on +-1/sqrt(H), the learned initial state
     of the controller (h0, c0) too. The first read is 0 and the first memory empty. The module
