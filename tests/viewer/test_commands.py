@@ -32,14 +32,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("kind", ["html", "png", "svg", "json"])
+@pytest.mark.parametrize("kind", ["html", "png", "svg", "gif", "json"])
 def test_trace_writes_the_kind_of_file_that_is_asked_for(
     folder: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     main(["trace", "mine", "a1 a2 a3", "-o", f"out.{kind}"])
     said = random_model("queue").transduce(["a1 a2 a3"])[0]
     assert capsys.readouterr().out == f"a1 a2 a3 ||| {said}\nwrote out.{kind}\n"
-    starts = {"html": b"<!doctype html>", "png": b"\x89PNG", "svg": b"<?xml", "json": b'{"format"'}
+    starts = {"html": b"<!doctype html>", "png": b"\x89PNG", "svg": b"<?xml", "json": b'{"format"',
+              "gif": b"GIF89a"}  # fmt: skip
     assert (folder / f"out.{kind}").read_bytes().startswith(starts[kind])
 
 

@@ -20,7 +20,7 @@ def trace(
         model: the name of a shipped model, or the folder of a saved model or of a training run
         input: symbols separated by spaces (a model of a file of pairs: text as in the file); by
             default a source of the task
-        out: the file to write: .html (to step through), .png, .svg or .json
+        out: the file to write: .html (to step through), .gif (animated), .png, .svg or .json
         target: the right answer to INPUT, written as that is; errors are then marked
         task: the task to draw from; by default the one that the model was trained on
         length: the length of the source that is drawn
