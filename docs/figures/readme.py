@@ -1,0 +1,123 @@
+"""Renew the tables of README.md from results/, and its badges from pyproject.toml.
+
+python docs/figures/readme.py
+"""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pushpop.experiments.paper import paper_results
+
+ROOT = Path(__file__).parents[2]
+MODELS = ("copy-queue", "reverse-stack", "flip-queue", "svo-sov-queue", "gender-queue")
+TASKS = {
+    "copy": "copy a string",
+    "reverse": "reverse it",
+    "flip": "swap neighbours",
+    "svo-sov": "word order: SVO to SOV",
+    "gender": "gender agreement",
+}
+SOLVED = 0.99
+MEMORIES = ("stack", "queue", "deque")
+
+
+def main() -> None:
+    """Write the tables and the badges."""
+    page = ROOT / "README.md"
+    page.write_text(with_tables(page.read_text("utf-8")), "utf-8")
+    for name, svg in badges().items():
+        (ROOT / "docs" / "figures" / name).write_text(svg, "utf-8")
+
+
+def with_tables(text: str) -> str:
+    """The page with what stands between its marks renewed."""
+    for name, table in (("results", results_table()), ("speed", speed_table())):
+        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        head, old, rest = text.partition(begin)
+        if not old or end not in rest:
+            raise ValueError(f"README.md has no {begin.strip()} ... {end}")
+        text = head + begin + table + end + rest.partition(end)[2]
+    return text
+
+
+def results_table() -> str:
+    """One shipped model a task: seeds solved, accuracy by length, the paper's accuracy."""
+    lengths = {row["model"]: row for row in results("shipped_lengths")["models"]}
+    paper = paper_results()
+    rows = [["task", "memory", "seeds solved", "65-128", "1,024", "10,000"]]
+    rows[0] += ["the paper, 65-128", "its best LSTM, 65-128"]
+    for name in MODELS:
+        task, _, memory = name.rpartition("-")
+        reports = [
+            json.loads(path.read_text())
+            for path in sorted(ROOT.glob(f"results/ours/{name}-seed*/report.json"))
+        ]
+        solved = sum(
+            min(report["train"]["coarse"], report["test"]["coarse"]) >= SOLVED for report in reports
+        )
+        found = [f"{lengths[name][length]:.2f}" for length in ("65-128", "1024", "10000")]
+        lstm = max(paper[task, f"lstm{layers}"].test_coarse for layers in (1, 2, 4, 8))
+        found += [f"{printed:.2f}" for printed in (paper[task, memory].test_coarse, lstm)]
+        rows.append([TASKS[task], memory, f"{solved} of {len(reports)}", *found])
+    return markdown(rows)
+
+
+def speed_table() -> str:
+    """Ratios of one run each: the memories beside their equations, the layer beside nn.LSTM."""
+    memory, layer = results("memory_speed")["memories"], results("recurrent_speed")["hidden 256"]
+    ratios = {name: each["times_faster_than_reference"] for name, each in memory.items()}
+    rows = [["", *MEMORIES]]
+    for text, backend in (("CPU kernels", "fused"), ("parallel form, any device", "parallel")):
+        shown = [f"{ratios[name]['forward_backward'][backend]:.0f}" for name in MEMORIES]
+        rows.append([f"memory, times faster than the equations in dense torch: {text}", *shown])
+    shown = [f"{layer['times_nn_lstm'][name]:.1f}" for name in MEMORIES]
+    rows.append(["`MemoryRNN(64, 256)`, times the cost of `nn.LSTM(64, 256)`", *shown])
+    return markdown(rows)
+
+
+def badges() -> dict[str, str]:
+    """SVG files by name, from facts in pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    about = project["project"]
+    (torch,) = (need for need in about["dependencies"] if need.startswith("torch"))
+    typed = "mypy strict" if project["tool"]["mypy"]["strict"] else "mypy"
+    facts = {
+        "python": about["requires-python"].replace(">=", "≥ "),
+        "torch": torch.removeprefix("torch").replace(">=", "≥ "),
+        "licence": about["license"],
+        "typed": typed,
+    }
+    return {f"badge-{name}.svg": badge(name, fact) for name, fact in facts.items()}
+
+
+def badge(name: str, fact: str) -> str:
+    """A name on grey beside a fact on teal; widths are those of common sans-serif faces."""
+    left, right = (7 * len(text) + 12 for text in (name, fact))
+    return f"""\
+<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img">
+  <title>{name}: {fact}</title>
+  <rect width="{left + right}" height="20" rx="4" fill="#0b6e75"/>
+  <path d="M4 0H{left}V20H4A4 4 0 0 1 0 16V4A4 4 0 0 1 4 0Z" fill="#55555f"/>
+  <g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">
+    <text x="{left / 2}" y="14">{name}</text>
+    <text x="{left + right / 2}" y="14">{fact}</text>
+  </g>
+</svg>
+"""
+
+
+def markdown(rows: list[list[str]]) -> str:
+    """A table whose first row is its heading."""
+    rule = ["---"] + ["---:"] * (len(rows[0]) - 1)
+    return "".join(f"| {' | '.join(row)} |\n" for row in (rows[0], rule, *rows[1:]))
+
+
+def results(name: str) -> Any:
+    """A file of results/."""
+    return json.loads((ROOT / "results" / f"{name}.json").read_text("utf-8"))
+
+
+if __name__ == "__main__":
+    main()
