@@ -17,13 +17,21 @@ def main() -> None:
     nbformat.write(run(), NOTEBOOK)
 
 
+class LocalKernel(AsyncKernelManager):
+    """A kernel that is talked to by files, not over TCP."""
+
+    transport = "ipc"
+
+
 def run() -> nbformat.NotebookNode:
     """The notebook with the outputs of a run from the first cell to the last."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    kernel = AsyncKernelManager(kernel_name="python3", transport="ipc")
-    # Times of execution would make every run another file.
     NotebookClient(
-        notebook, km=kernel, timeout=280, record_timing=False, coalesce_streams=True
+        notebook,
+        kernel_manager_class=LocalKernel,
+        timeout=280,
+        record_timing=False,  # times would make every run another file
+        coalesce_streams=True,
     ).execute()
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},

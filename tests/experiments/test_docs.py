@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 
 from pushpop.experiments.presets import load_preset, preset_names, read_preset
@@ -22,13 +21,3 @@ def test_the_preset_that_is_shown_makes_the_runs_that_are_named() -> None:
     assert len(names) == 8
     assert (names[0], names[-1]) == ("copy-queue-lr0.003-seed0", "flip-queue-lr0.001-seed1")
     assert f"`{names[0]}` to `{names[-1]}`" in PAGE
-
-
-@pytest.mark.slow
-def test_the_snippet_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    exec(compile(code, "docs/experiments.md", "exec"), {})
-    assert capsys.readouterr().out.startswith("copy-stack done\n**With the recipe `paper`**\n")

@@ -1,0 +1,66 @@
+"""`make docs` builds a site without a warning that loads nothing from the network."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+LOADS = re.compile(r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//""")
+LINKS = re.compile(r"""<link\b[^>]*\bhref=["']?(?:https?:)?//[^>]*>""")
+STYLES = re.compile(r"""@import|url\(["']?(?:https?:)?//""")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` does (strict: a warning fails)."""
+    pytest.importorskip("material", reason="the extra [docs] is not installed")
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_every_name_of_the_library_is_in_the_reference(site: Path) -> None:
+    import pushpop
+
+    pages = "".join(path.read_text("utf-8") for path in (site / "api").glob("*.html"))
+    for name in pushpop.__all__:
+        assert re.search(rf'id="pushpop\.\w+\.{name}"', pages), name
+
+
+def test_nothing_is_loaded_from_the_network(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        page = path.read_text("utf-8")
+        assert not LOADS.search(page), path.name
+        for link in LINKS.findall(page):
+            assert "stylesheet" not in link, path.name
+            assert "preconnect" not in link, path.name
+            assert "icon" not in link, path.name
+    for path in site.rglob("*.css"):
+        assert not STYLES.search(path.read_text("utf-8")), path.name
+
+
+def test_the_search_finds_pages_and_names_without_a_server(site: Path) -> None:
+    index = (site / "search" / "search_index.js").read_text("utf-8")
+    for text in ("memory.html", "pushpop.layers.MemoryRNN", "tour.html"):
+        assert text in index
+    assert 'src="scripts/iframe-worker.js"' in (site / "index.html").read_text("utf-8")
+
+
+def test_files_outside_the_docs_are_there_as_well(site: Path) -> None:
+    for path in ("gallery.html", "examples/own_pairs.py", "changelog.html", "tour.html"):
+        assert (site / path).is_file(), path
+    assert "data:image/png;base64," in (site / "tour.html").read_text("utf-8")
