@@ -106,7 +106,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "my-grammar.itg").write_text(GRAMMAR)
     small = {"hidden": 8, "memory_width": 8, "embedding": 8, "evaluate_sequences": 2}
     runs = folder / "runs"
-    train(TrainConfig("copy", memory="queue", steps=2, **small), runs / "copy-queue-seed0")
+    for task, memory in (("copy", "queue"), ("reverse", "stack")):
+        config = TrainConfig(task, memory=memory, steps=2, **small)
+        train(config, runs / f"{task}-{memory}-seed0")
     pairs = TrainConfig(str(folder / "pairs.tsv"), epochs=1, valid=str(folder / "dev.tsv"), **small)
     train(pairs, runs / "pairs-deque-seed0")
     shutil.copytree(runs / "pairs-deque-seed0", runs / "dates-queue-seed0")
