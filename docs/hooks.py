@@ -44,8 +44,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         path = normpath(f"{dirname(source)}/{link[1]}").lstrip("/")
         target = pages.get(path, path.removeprefix("docs/"))
         if target not in files.src_uris and (ROOT / path).is_file():
-            copy = File.generated(config, target, content=(ROOT / path).read_bytes())
-            files.append(copy)
+            files.append(File.generated(config, target, content=(ROOT / path).read_bytes()))
         if target not in files.src_uris:
             return link[0]  # mkdocs says what is wrong with it
         return f"]({relpath(target, dirname(here) or '.')}{link[2] or ''})"
@@ -94,11 +93,12 @@ def api_pages() -> dict[str, str]:
 
 
 def exported(path: str) -> list[str]:
-    """`__all__` of a file of the package, without running it."""
+    """`__all__` of a file of the package, without running it: classes, functions, constants."""
     tree = ast.parse((ROOT / "src" / "pushpop" / path).read_text("utf-8"))
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return sorted(ast.literal_eval(node.value), key=str.lower)
+            names = ast.literal_eval(node.value)
+            return sorted(names, key=lambda name: (name.isupper(), name[0].islower(), name.lower()))
     raise ValueError(f"{path} has no __all__")
 
 
