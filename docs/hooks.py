@@ -49,7 +49,18 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return link[0]  # mkdocs says what is wrong with it
         return f"]({relpath(target, dirname(here) or '.')}{link[2] or ''})"
 
-    return LINK.sub(follow, markdown)
+    return as_on_code_hosts(LINK.sub(follow, markdown))
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """A bar in the code of a table is written as `\\|`, and shown without the backslash."""
+    return re.sub(r"<code>[^<]*</code>", lambda code: code[0].replace(r"\|", "|"), html)
+
+
+def as_on_code_hosts(markdown: str) -> str:
+    """Lists right after a paragraph, and Markdown inside <details>: here they need a sign."""
+    markdown = markdown.replace("<details>", "<details markdown>")
+    return re.sub(r"^(?![-|> ])(.+)\n(?=- )", r"\1\n\n", markdown, flags=re.MULTILINE)
 
 
 def notebook_page(notebook: dict[str, Any]) -> str:
