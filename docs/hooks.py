@@ -22,6 +22,8 @@ OUTSIDE = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md",
 PACKAGES = ("memory", "layers", "models", "tasks", "training", "viewer", "experiments")
 MODULES = {"evaluation": ["evaluate", "evaluate_lengths", "score", "Scores"]}
 """A module without an `__all__`, and what it has for users."""
+OPTIONS = {"TrainConfig": "\n    options: {show_signature: false}"}
+"""Of mkdocstrings: the defaults of `TrainConfig` are calls, and docs/training.md lists them."""
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -82,23 +84,25 @@ def notebook_page(notebook: dict[str, Any]) -> str:
 
 def api_pages() -> dict[str, str]:
     """A page a package: the first line of its docstring, then what it exports."""
+    top = exported("__init__.py")
     names = {package: exported(f"{package}/__init__.py") for package in PACKAGES} | MODULES
+    for listed in names.values():
+        listed.sort(key=lambda name: name not in top)
     pages = {
         f"api/{module}.md": "\n\n".join(
             [f"# pushpop.{module}", summary(module)]
-            + [f"::: pushpop.{module}.{name}" for name in listed]
+            + [f"::: pushpop.{module}.{name}{OPTIONS.get(name, '')}" for name in listed]
         )
         for module, listed in names.items()
     }
     where = {name: module for module, listed in names.items() for name in listed}
-    top = "\n".join(
-        f"- [`{name}`]({where[name]}.md#pushpop.{where[name]}.{name})"
-        for name in exported("__init__.py")
+    links = "\n".join(
+        f"- [`{name}`]({where[name]}.md#pushpop.{where[name]}.{name})" for name in top
     )
     rows = "\n".join(f"| [pushpop.{name}]({name}.md) | {summary(name)} |" for name in names)
     pages["api/index.md"] = (
         "# API reference\n\nMade from the docstrings. What most programs need can be imported from "
-        f"`pushpop` itself:\n\n{top}\n\n| package | |\n|---|---|\n{rows}\n"
+        f"`pushpop` itself:\n\n{links}\n\n| package | |\n|---|---|\n{rows}\n"
     )
     return pages
 

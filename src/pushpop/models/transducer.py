@@ -182,7 +182,7 @@ class Transducer(nn.Module):
     def objective(
         self, batch: Batch, smoothing: float = 0.0, noise: NoiseLevels | None = None
     ) -> tuple[Tensor, Likelihood]:
-        """What training makes small, summed as the likelihood is, and the likelihood.
+        """The loss that training minimises, summed over symbols, and the likelihood.
 
         With `smoothing`, that share of the wanted probability is spread over all symbols; `noise`
         is on the gates.

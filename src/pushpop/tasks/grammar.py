@@ -17,7 +17,7 @@ from pushpop.errors import InputError, did_you_mean
 
 @dataclass(frozen=True)
 class Link:
-    """A nonterminal on a rule's right-hand side; the same index on the other side is its twin."""
+    """A nonterminal on the right of a rule; the same index on the other side is linked to it."""
 
     name: str
     index: int

@@ -75,7 +75,7 @@ class GrammarTask(Task):
         return Pairs(source, source_lengths, target, target_lengths)
 
     def with_uniform_lengths(self) -> "GrammarTask":
-        """The task with every length in a range that the grammar has as likely as any other."""
+        """The same task, with all lengths in a range equally likely that the grammar can make."""
         twin = copy(self)
         twin.uniform_lengths, twin._lengths = True, {}
         return twin

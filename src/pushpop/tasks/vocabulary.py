@@ -24,9 +24,9 @@ from pushpop.tasks.ragged import IntArray
 class Vocabulary:
     """The symbols of either side, in the order of their numbers.
 
-    `unknown`, if there is one, is a symbol of both sides that every symbol is read as that is none.
-    `blank`, if there is one, is a source symbol that says nothing: a tagger answers where it reads
-    one (see `models/tagger.py`).
+    `unknown`, if given, is a symbol of both sides: all symbols outside the vocabulary are read as
+    this one. `blank`, if given, is a source symbol without a meaning: a tagger writes its answer
+    where it reads one (see `models/tagger.py`).
     """
 
     source: tuple[str, ...]

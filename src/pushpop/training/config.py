@@ -52,7 +52,8 @@ class TrainConfig:
     """What is trained, on what, how, and when it stops. The defaults are the paper's protocol.
 
     Text is accepted for every option, as it comes from a command line or a file. An option that is
-    not given has the value of the recipe, and where that has none, its default.
+    not given has the value of the recipe, and where that has none, its default. All options with
+    their defaults are listed under "Options" on the page about training.
     """
 
     task: str = option(

@@ -49,18 +49,18 @@ class RunDirectory:
         self._log: IO[bytes] | None = None
 
     def config(self) -> TrainConfig:
-        """The options that the run was started with, or last went on under."""
+        """The options that the run was started with, or last continued with."""
         return TrainConfig.from_saved(self._read(TRAINING_FILE), str(self.path / TRAINING_FILE))
 
     def report(self) -> dict[str, Any] | None:
-        """The final report, once the run is finished; not that of an end it has gone on from."""
+        """The final report; `None` if the run is unfinished, or has to continue after an end."""
         if not (self.path / REPORT_FILE).exists():
             return None
         report = self._read(REPORT_FILE)
         return report if is_final(report, self.config()) else None
 
     def environment(self) -> dict[str, Any]:
-        """What the run was started with."""
+        """The versions and the machine that the run was started with."""
         return self._read(ENVIRONMENT_FILE) if (self.path / ENVIRONMENT_FILE).exists() else {}
 
     def prepare(self, config: TrainConfig, processes: int = 1) -> None:
@@ -106,10 +106,10 @@ class RunDirectory:
         return Vocabulary.from_dict(data["vocabulary"]), text
 
     def update_config(self, config: TrainConfig) -> list[str]:
-        """Have the run go on under these options from now on; says what has changed.
+        """Replace the options of the run; returns what has changed.
 
-        Once that is written, a report of an end that is none any more does not count, and it stays
-        until there is a new one: a kill loses nothing at any time.
+        If the run now has to continue, its old report no longer counts. It stays in place until
+        there is a new one, so that a kill loses nothing at any time.
         """
         changes = self.config().differences(config)
         done = self.batches_done() if "steps" in changes else 0
@@ -123,7 +123,7 @@ class RunDirectory:
         return [f"{name} was {before}, is {now}" for name, (before, now) in changes.items()]
 
     def batches_done(self) -> int:
-        """The last batch that there is a checkpoint or a line of the log of."""
+        """The number of the last batch that has a checkpoint or a line in the log."""
         with suppress(OSError):
             for line in reversed((self.path / METRICS_FILE).read_text("utf-8").splitlines()):
                 with suppress(ValueError, KeyError, TypeError):  # cut off by a kill
@@ -174,7 +174,7 @@ class RunDirectory:
         return os.fstat(self._log.fileno()).st_size
 
     def sync_log(self) -> None:
-        """Have the log on the disk before a checkpoint that counts on it."""
+        """Flush the log to the disk, before a checkpoint that refers to it."""
         if self._log is not None:
             with writing(self.path / METRICS_FILE):
                 os.fsync(self._log.fileno())
