@@ -47,7 +47,7 @@ def results_table() -> str:
     lengths = {row["model"]: row for row in results("shipped_lengths")["models"]}
     paper = paper_results()
     rows = [["task", "memory", "seeds solved", "65-128", "1,024", "10,000"]]
-    rows[0] += ["the paper, 65-128", "its best LSTM, 65-128"]
+    rows[0] += ["paper, 65-128", "paper's best LSTM, 65-128"]
     for name in MODELS:
         task, _, memory = name.rpartition("-")
         reports = [
