@@ -13,6 +13,7 @@ import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from pushpop.memory import MEMORIES
+from pushpop.viewer.catalogue import Entry
 from pushpop.viewer.connection import TimedProtocol
 from pushpop.viewer.server import make_app
 from tests.viewer.models import entries
@@ -82,17 +83,20 @@ def toy_memories(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     """Where a server with small random models listens."""
-    with listening(TimedProtocol) as port:
+    with listening() as port:
         yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager
-def listening(protocol: type[TimedProtocol]) -> Iterator[int]:
-    """The port of a server with small random models."""
+def listening(
+    protocol: type[TimedProtocol] = TimedProtocol, models: dict[str, Entry] | None = None
+) -> Iterator[int]:
+    """The port of a server, with small random models if none are given."""
     door = socket.socket()
     door.bind(("127.0.0.1", 0))
     door.listen(16)
-    settings = uvicorn.Config(make_app(entries()), http=protocol, log_level="warning")
+    app = make_app(entries() if models is None else models)
+    settings = uvicorn.Config(app, http=protocol, log_level="warning")
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
     thread.start()

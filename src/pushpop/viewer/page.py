@@ -21,10 +21,14 @@ SCRIPTS = (
     "view",
     "intervals",
     "positions",
+    "attention",
     "picture",
     "panel",
     "player",
     "playground",
+    "address",
+    "downloads",
+    "workbench",
     "app",
 )
 LEAD = "what the memory did, step by step"
@@ -39,7 +43,10 @@ def trace_page(traces: Sequence[dict[str, Any]], heading: str, lead: str = LEAD)
 @cache
 def served_page() -> str:
     """The page of `pushpop serve`: it asks the server that it came from, and nobody else."""
-    lead = "neural stacks, queues and deques at work"
+    lead = (
+        "A trained model reads the input from left to right, then writes its answer. The picture "
+        "is its memory, step by step: every band is a value, from its push to its pop."
+    )
     return _page({}, "pushpop", lead, connects=True)
 
 
