@@ -11,13 +11,14 @@ from hypothesis import HealthCheck, settings
 
 from pushpop.memory import MEMORIES
 from pushpop.tasks.registry import TASKS
+from pushpop.viewer.catalogue import Entry
 from pushpop.viewer.limits import LARGEST_REQUEST, LONGEST
-from pushpop.viewer.server import make_app
+from pushpop.viewer.server import MEDIA_TYPES, make_app
 from pushpop.viewer.trace import Example, generate, trace
-from tests.viewer.models import entries
+from tests.viewer.models import entries, text_model
 
 MODELS = entries()
-APP = make_app(MODELS)
+APP = make_app(MODELS, hosts=["testserver"])
 
 
 @pytest.fixture
@@ -36,7 +37,9 @@ def test_the_page_asks_no_other_host(client: TestClient) -> None:
     answer = client.get("/")
     assert answer.status_code == 200
     assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", "")
-    assert "https://" not in answer.text
+    # A link, which asks for nothing until somebody follows it.
+    assert "https://" not in answer.text.replace("https://arxiv.org/abs/1506.02516", "")
+    assert "default-src 'none'" in answer.text
     assert "connect-src 'self'" in answer.text
 
 
@@ -44,10 +47,74 @@ def test_models_and_tasks_are_listed(client: TestClient) -> None:
     told = client.get("/api/models").json()
     assert [model["name"] for model in told["models"]] == list(MODELS)
     assert {model["memory"] for model in told["models"]} == {*MEMORIES, "none"}
-    assert told["tasks"] == list(TASKS)
+    assert [task["name"] for task in told["tasks"]] == list(TASKS)
+    assert told["tasks"][1] == {"name": "reverse", "summary": "The source read from its end."}
     assert told["models"][0]["parameters"] == sum(
         parameter.numel() for parameter in MODELS["reverse-stack"].model.parameters()
     )
+
+
+def test_a_model_is_offered_tasks_that_it_can_read(client: TestClient) -> None:
+    offered = {model["name"]: model for model in client.get("/api/models").json()["models"]}
+    assert offered["reverse-stack"]["tasks"] == [
+        "copy",
+        "reverse",
+        "flip",
+        "duplicate",
+        "odds-first",
+    ]
+    assert offered["svo-sov-deque"]["tasks"] == ["svo-sov"]
+    assert offered["reverse-stack"]["separator"] == " "
+
+
+def test_a_model_of_text_has_no_task_and_its_own_separator() -> None:
+    own = {"own": Entry("own", text_model(), "pairs.tsv")}
+    with TestClient(make_app(own), base_url="http://localhost") as client:
+        (model,) = client.get("/api/models").json()["models"]
+        assert (model["task"], model["tasks"], model["separator"]) == (None, [], "")
+        assert model["example"] == "abc"
+        told = ask(client, "trace", model="own", input="ab ca")
+    assert told["source"] == ["a", "b", " ", "c", "a"]
+    assert told["separators"] == ["", ""]
+
+
+def test_a_typed_source_is_judged_by_the_models_own_task(client: TestClient) -> None:
+    told = ask(client, "trace", model="reverse-stack", input="a1 a2 a3")
+    assert told["target"] == ["a3", "a2", "a1"]
+    told = ask(client, "trace", model="copy-queue", input="a1 a2 a3")
+    assert told["target"] == ["a1", "a2", "a3"]
+    told = ask(client, "trace", model="flip-none", input="a1 a2 a3")
+    assert told["target"] is told["right"] is None
+
+
+KINDS = {"html": b"<!doctype html>", "gif": b"GIF89a", "png": b"\x89PNG", "svg": b"<?xml",
+         "json": b'{"format"'}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_trace_can_be_had_as_a_file(client: TestClient, kind: str) -> None:
+    wish = {"model": "copy-queue", "input": "a1 a2", "kind": kind}
+    answer = client.post("/api/export", json=wish)
+    assert answer.status_code == 200
+    assert answer.content.startswith(KINDS[kind])
+    assert answer.headers["content-type"] == MEDIA_TYPES[kind]
+
+
+def test_the_documentation_is_served_where_it_is_there(client: TestClient) -> None:
+    assert "viewer.md" in client.get("/api/models").json()["docs"]
+    answer = client.get("/docs/viewer.md")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.text.startswith("# Seeing the memory work")
+    assert client.get("/docs/gallery.html").headers["content-type"] == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing.md", "..%2Fpyproject.toml", "figures", "%2Fetc%2Fpasswd"]
+)
+def test_only_pages_are_documentation(client: TestClient, name: str) -> None:
+    answer = client.get(f"/docs/{name}")
+    assert answer.status_code == 404
+    assert answer.json()["error"]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -86,6 +153,8 @@ def test_the_longest_source_is_traced(client: TestClient) -> None:
         ("trace", {"model": "copy-queue"}, 422, "input: Field required"),
         ("trace", {"model": "copy-queue", "input": "", "more": 1}, 422, "more: Extra inputs"),
         ("trace", {"model": "copy-queue", "input": "a" * 20_001}, 422, "at most 20000 characters"),
+        ("export", {"model": "copy-queue", "input": "a1", "kind": "pdf"}, 422, "kind: Input"),
+        ("export", {"model": "copy-queue", "input": "b", "kind": "png"}, 422, "unknown source"),
         ("generate", {"task": "nothing"}, 404, "unknown task 'nothing'"),
         ("generate", {"task": "/etc/passwd.itg"}, 404, "unknown task"),
         ("generate", {"task": "flip", "length": 9}, 422, "none is a multiple of 2"),

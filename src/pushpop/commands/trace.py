@@ -21,7 +21,8 @@ def trace(
         input: symbols separated by spaces (a model of a file of pairs: text as in the file); by
             default a source of the task
         out: the file to write: .html (to step through), .gif (animated), .png, .svg or .json
-        target: the right answer to INPUT, written as that is; errors are then marked
+        target: the right answer to INPUT, written as that is; by default that of the model's task,
+            if it can be told
         task: the task to draw from; by default the one that the model was trained on
         length: the length of the source that is drawn
         seed: the same seed draws the same source
@@ -29,6 +30,7 @@ def trace(
     from pushpop.models.spelling import source_symbols, target_symbols
     from pushpop.viewer.catalogue import open_model
     from pushpop.viewer.export import FORMATS, export
+    from pushpop.viewer.remark import remark
     from pushpop.viewer.trace import Example, generate
     from pushpop.viewer.trace import trace as run
 
@@ -38,7 +40,8 @@ def trace(
     entry = open_model(model)
     if input is not None:
         wanted = None if target is None else tuple(target_symbols(entry.model, target))
-        example = Example(tuple(source_symbols(entry.model, input)), wanted)
+        typed = Example(tuple(source_symbols(entry.model, input)), wanted)
+        example = typed.judged_by(task or entry.task)
     elif target is not None:
         raise InputError("--target is the answer to an INPUT: give both, or neither")
     elif (drawn := task or entry.task) is None:
@@ -48,17 +51,14 @@ def trace(
     else:
         example = generate(drawn, length, seed)
     told = run(entry.model, example, name=entry.name, task=task or entry.task)
-    verdict = {None: "", True: "  (right)", False: f"  (expected {_text(told.target)})"}[told.right]
-    print(f"{_text(told.source)} ||| {_text(told.output)}{verdict}", flush=True)
+    wanted_text = told.target_text(told.target or ())
+    verdict = {None: "", True: "  (right)", False: f"  (expected {wanted_text})"}[told.right]
+    print(f"{told.source_text()} ||| {told.target_text(told.output)}{verdict}", flush=True)
     if told.memory == "none":
         if entry.model.config.memory != "none":
             raise InputError(f"{model}: the model has several memories; only one can be traced")
         raise InputError(f"{model}: the model has no memory, so there is nothing to trace")
     export(told, path)
-    if told.note:
-        print(told.note)
+    for text in filter(None, (told.note, remark(told))):
+        print(text)
     print(f"wrote {path}")
-
-
-def _text(symbols: tuple[str, ...] | None) -> str:
-    return " ".join(symbols or ())

@@ -11,6 +11,7 @@ from string import Template
 from typing import Any
 
 from pushpop.viewer.colours import hues
+from pushpop.viewer.remark import remark
 from pushpop.viewer.trace import Trace
 
 SCRIPTS = (
@@ -20,10 +21,14 @@ SCRIPTS = (
     "view",
     "intervals",
     "positions",
+    "attention",
     "picture",
     "panel",
     "player",
     "playground",
+    "address",
+    "downloads",
+    "workbench",
     "app",
 )
 LEAD = "what the memory did, step by step"
@@ -38,13 +43,16 @@ def trace_page(traces: Sequence[dict[str, Any]], heading: str, lead: str = LEAD)
 @cache
 def served_page() -> str:
     """The page of `pushpop serve`: it asks the server that it came from, and nobody else."""
-    lead = "neural stacks, queues and deques at work"
+    lead = (
+        "A trained model reads the input from left to right, then writes its answer. The picture "
+        "is its memory, step by step: every band is a value, from its push to its pop."
+    )
     return _page({}, "pushpop", lead, connects=True)
 
 
 def page_data(trace: Trace, title: str = "", text: str = "") -> dict[str, Any]:
     """A trace as the page's script wants it, with words to stand above it."""
-    data = _shorten({**trace.to_dict(), "hues": hues(trace)})
+    data = _shorten({**trace.to_dict(), "hues": hues(trace), "remark": remark(trace)})
     return {**data, "title": title, "text": text}
 
 

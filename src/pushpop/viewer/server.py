@@ -4,23 +4,27 @@ A request names models and tasks; what the names stand for was loaded before the
 that nothing in a request ever reaches the file system.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 import pushpop.viewer.page as page
 from pushpop.errors import InputError, did_you_mean
 from pushpop.models.spelling import source_symbols
+from pushpop.tasks import Task
 from pushpop.tasks.registry import TASKS
 from pushpop.viewer.catalogue import Entry
+from pushpop.viewer.export import FORMATS
+from pushpop.viewer.guard import Guard
 from pushpop.viewer.limits import LARGEST_REQUEST, LONGEST, MOST_CHARACTERS, SizeLimit
-from pushpop.viewer.trace import Example, generate, trace
+from pushpop.viewer.local_docs import local_docs
+from pushpop.viewer.trace import Example, Trace, generate, trace
 
 
 def _whole(given: Any) -> Any:
@@ -31,10 +35,12 @@ def _whole(given: Any) -> Any:
 Whole = Annotated[int, BeforeValidator(_whole)]
 Symbols = list[Annotated[str, Field(max_length=100)]]
 Name = Annotated[str, Field(max_length=200)]
-HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
+MEDIA_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "gif": "image/gif",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "json": "application/json",
 }
 
 
@@ -44,23 +50,33 @@ class Problem(BaseModel):
     error: str
 
 
+class TaskInfo(BaseModel):
+    """A task that examples can be drawn from."""
+
+    name: str
+    summary: str
+
+
 class ModelInfo(BaseModel):
     """A model that can be traced."""
 
     name: str
     memory: str
     task: str | None = Field(description="the task it was trained on, if that can be generated")
+    tasks: list[str] = Field(description="those whose sources it can read")
     parameters: int
     symbols: int = Field(description="how many source symbols it knows")
-    example: str = Field(description="some of them")
+    separator: str = Field(description="what stands between the symbols of an input")
+    example: str = Field(description="some of them, as they are typed")
 
 
 class Models(BaseModel):
     """What can be asked for."""
 
     models: list[ModelInfo]
-    tasks: list[str]
+    tasks: list[TaskInfo]
     longest: int = Field(description="the most symbols in a source")
+    docs: list[str] = Field(description="pages under /docs")
 
 
 class Wanted(BaseModel):
@@ -84,14 +100,21 @@ class Run(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     model: Name
-    input: str = Field(max_length=MOST_CHARACTERS, description="symbols separated by spaces")
+    input: str = Field(max_length=MOST_CHARACTERS, description="a source as the model reads text")
     target: Symbols | None = Field(
-        default=None, max_length=2 * LONGEST + 50, description="the right one; marks the errors"
-    )
+        default=None, max_length=2 * LONGEST + 50,
+        description="the right one; marks the errors. By default that of the model's task",
+    )  # fmt: skip
 
 
-def make_app(models: Mapping[str, Entry]) -> FastAPI:
-    """The application, for these models."""
+class Wish(Run):
+    """A model to run, and the kind of file to write the trace into."""
+
+    kind: Literal["html", "gif", "png", "svg", "json"]
+
+
+def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
+    """The application, for these models; it answers for these hosts and for the local ones."""
     app = FastAPI(
         title="pushpop",
         description="Transduction with neural stacks, queues and deques, and what they did.",
@@ -100,10 +123,17 @@ def make_app(models: Mapping[str, Entry]) -> FastAPI:
         redoc_url=None,
     )
     app.add_middleware(SizeLimit, largest=LARGEST_REQUEST)
+    app.add_middleware(Guard, hosts=list(hosts))  # the last one added is the first to be met
     _answer_problems(app)
     tasks = {name: make() for name, make in TASKS.items()}
-    listed = [_describe(entry) for entry in models.values()]
+    listed = Models(
+        models=[_describe(entry, tasks) for entry in models.values()],
+        tasks=[TaskInfo(name=name, summary=task.summary) for name, task in tasks.items()],
+        longest=LONGEST,
+        docs=list(pages := local_docs()),
+    )
     computing = Lock()  # threads of torch and Python would only get in each other's way
+    drawing = Lock()  # matplotlib's settings are the process's
     wrong: dict[int | str, dict[str, Any]] = {
         code: {"model": Problem, "description": text}
         for code, text in (
@@ -115,11 +145,22 @@ def make_app(models: Mapping[str, Entry]) -> FastAPI:
 
     @app.get("/", response_class=HTMLResponse, summary="The page")
     def index() -> HTMLResponse:
-        return HTMLResponse(page.served_page(), headers=HEADERS)
+        return HTMLResponse(page.served_page())
+
+    @app.get("/favicon.ico", include_in_schema=False)  # browsers ask for it
+    def no_icon() -> Response:
+        return Response(status_code=204)
 
     @app.get("/api/models", summary="What can be asked for")
     def list_models() -> Models:
-        return Models(models=listed, tasks=list(tasks), longest=LONGEST)
+        return listed
+
+    @app.get("/docs/{name}", summary="A page of the documentation", responses=wrong)
+    def read_docs(name: Name) -> Response:
+        if name not in pages:
+            raise HTTPException(404, _unknown("page", name, pages))
+        content, media_type = pages[name]
+        return Response(content, media_type=f"{media_type}; charset=utf-8")
 
     @app.post("/api/generate", summary="An example of a task", responses=wrong)
     def generate_example(wanted: Wanted) -> Pair:
@@ -134,6 +175,19 @@ def make_app(models: Mapping[str, Entry]) -> FastAPI:
         responses={**wrong, 200: {"content": {"application/json": {"schema": {"type": "object"}}}}},
     )  # fmt: skip
     def trace_model(run: Run) -> JSONResponse:
+        return JSONResponse(page.page_data(told(run)))
+
+    @app.post(
+        "/api/export", summary="The same as a file",
+        responses={**wrong, 200: {"content": {kind: {} for kind in MEDIA_TYPES.values()}}},
+    )  # fmt: skip
+    def export_trace(wish: Wish) -> Response:
+        found = told(wish)
+        with drawing:
+            data = FORMATS[f".{wish.kind}"](found)
+        return Response(data, media_type=MEDIA_TYPES[wish.kind])
+
+    def told(run: Run) -> Trace:
         if run.model not in models:
             raise HTTPException(404, _unknown("model", run.model, models))
         entry = models[run.model]
@@ -142,9 +196,9 @@ def make_app(models: Mapping[str, Entry]) -> FastAPI:
             raise InputError(f"the input has {len(source)} symbols, expected at most {LONGEST}")
         target = None if run.target is None else tuple(run.target)
         task = entry.task if entry.task in tasks else None
+        example = Example(source, target).judged_by(task)
         with computing:
-            told = trace(entry.model, Example(source, target), name=entry.name, task=task)
-        return JSONResponse(page.page_data(told))
+            return trace(entry.model, example, name=entry.name, task=task)
 
     return app
 
@@ -187,13 +241,21 @@ def _unknown(what: str, name: str, known: Mapping[str, Any]) -> str:
     return f"unknown {what} {name!r}{did_you_mean(name, known)} ({what}s: {names})"
 
 
-def _describe(entry: Entry) -> ModelInfo:
-    symbols = entry.model.vocabulary.source
+def _describe(entry: Entry, tasks: Mapping[str, Task]) -> ModelInfo:
+    vocabulary, form = entry.model.vocabulary, entry.model.text
+    symbols = [one for one in vocabulary.source if one not in (vocabulary.unknown, " ")]
+    separator = "" if form is not None and form.source == "chars" else " "
+    fitting = [
+        name for name, task in tasks.items()
+        if form is None and set(task.vocabulary.source) <= {*vocabulary.source}
+    ]  # fmt: skip
     return ModelInfo(
         name=entry.name,
         memory=entry.model.config.memory,
-        task=entry.task if entry.task in TASKS else None,
+        task=entry.task if entry.task in fitting else None,
+        tasks=fitting,
         parameters=sum(parameter.numel() for parameter in entry.model.parameters()),
         symbols=len(symbols),
-        example=" ".join(symbols[:4]),
+        separator=separator,
+        example=separator.join(symbols[:4]),
     )

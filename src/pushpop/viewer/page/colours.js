@@ -1,6 +1,7 @@
 // Colours, of the page and of symbols.
 
 const COLOURS = new Map();
+const ON_BRIGHT = "#14151a"; // text on a bright band, in light and in dark
 
 // Colours as the style sheet has them, so that light and dark are chosen in one place.
 function readTheme(element) {

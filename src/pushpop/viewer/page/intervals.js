@@ -118,11 +118,10 @@ function drawStrengths(context, trace, layout, view, theme) {
     if (height < 11) continue;
     context.font = `${Math.min(13, height)}px ${FONT}`;
     for (let t = span.from; t < span.until; t += 1) {
-      const seen = layout.windows[t].some((w) => w.parts.some((p) => p.cell === span.cell &&
-        p.hi - p.lo > (span.hi - span.lo) / 2));
-      context.fillStyle = theme.dark && seen ? "#14151a" : theme.ink;
-      context.fillText(`${trace.cells[span.cell].symbol} ${span.strength.toFixed(2)}`,
-        xOf(view, t + 0.5), yOf(view, layout, (span.lo + span.hi) / 2) + 0.5);
+      const text = `${trace.cells[span.cell].symbol} ${span.strength.toFixed(2)}`;
+      const y = yOf(view, layout, (span.lo + span.hi) / 2) + 0.5;
+      const bright = brightParts(layout, view, span.cell, t, t + 1);
+      drawOnBands(context, text, xOf(view, t + 0.5), y, bright, theme);
     }
   }
 }
@@ -143,11 +142,52 @@ function drawNames(context, trace, layout, view, theme, first, last) {
     if (height < 10) return;
     context.font = `${Math.min(12, height)}px ${FONT}`;
     const symbol = trace.cells[cell].symbol;
-    if (context.measureText(symbol).width + 6 > xOf(view, end) - x) return;
-    const inWindow = layout.windows[t].some((w) => w.parts.some((p) => p.cell === cell));
-    context.fillStyle = theme.dark && inWindow ? "#14151a" : theme.ink;
-    context.fillText(symbol, x, yOf(view, layout, (here.lo + here.hi) / 2) + 0.5);
+    const wide = context.measureText(symbol).width;
+    if (wide + 6 > xOf(view, end) - x) return;
+    const until = Math.min(view.steps, t + 1 + Math.ceil(wide / view.column));
+    const bright = brightParts(layout, view, cell, t, until);
+    drawOnBands(context, symbol, x, yOf(view, layout, (here.lo + here.hi) / 2) + 0.5, bright, theme);
   });
+}
+
+// Where a cell is in reach of a read, from one step up to another: [[x, y, width, height]].
+function brightParts(layout, view, cell, from, until) {
+  const found = [];
+  for (let t = from; t < until; t += 1) {
+    for (const window of layout.windows[t]) {
+      for (const part of window.parts) {
+        if (part.cell !== cell) continue;
+        found.push([xOf(view, t), yOf(view, layout, part.hi), widthOf(view, t, t + 1),
+          (part.hi - part.lo) * view.unit]);
+      }
+    }
+  }
+  return found;
+}
+
+// A label that can be read on both: dark on bright parts, and in the page's ink elsewhere.
+function drawOnBands(context, text, x, y, bright, theme) {
+  context.fillStyle = theme.ink;
+  if (!theme.dark || !bright.length) {
+    context.fillText(text, x, y);
+    return;
+  }
+  context.save();
+  for (const box of bright) { // everywhere but in these
+    context.beginPath();
+    context.rect(-1e4, -1e4, 3e4, 3e4);
+    context.rect(...box);
+    context.clip("evenodd");
+  }
+  context.fillText(text, x, y);
+  context.restore();
+  context.save();
+  context.beginPath();
+  for (const box of bright) context.rect(...box);
+  context.clip();
+  context.fillStyle = ON_BRIGHT;
+  context.fillText(text, x, y);
+  context.restore();
 }
 
 // The cells that have strength after a step, bottom to top.

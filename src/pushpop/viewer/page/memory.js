@@ -60,7 +60,7 @@ function simulate({ memory, push_ends, read_ends }, steps) {
     told.push({
       symbol: `v${t + 1}`, part: "source", gates: [...step.push, ...step.pop], push: step.push,
       pop: step.pop, places: [], bottom,
-      top: bottom + total(live), changed, output: null,
+      top: bottom + total(live), changed, attention: [], output: null,
       reads: read_ends.map((end) => readWeights(live, end)),
     });
   });
@@ -72,7 +72,7 @@ function simulate({ memory, push_ends, read_ends }, steps) {
   return {
     model: "", memory, picture: "intervals", note: "", push_ends, read_ends, reach: null,
     gate_names: [...named("push", push_ends), ...named("pop", read_ends)], task: null, source: [], target: null, output: [], finished: true,
-    right: null, steps: told, cells, hues,
+    right: null, separators: [" ", " "], remark: "", steps: told, cells, hues,
   };
 }
 

@@ -20,6 +20,7 @@ class Panel {
     this.title = make(this.heading, { class: "title" });
     this.verdict = make("p", { class: "verdict" });
     this.target = make("p", { class: "target" });
+    this.remark = make("p", { class: "remark" });
     this.picture = make("canvas", { class: "picture", role: "img" });
     this.cursor = make("canvas", { class: "cursor", "aria-hidden": "true" });
     this.spacer = make("div", { class: "spacer" });
@@ -37,7 +38,7 @@ class Panel {
     this.table = make("details", { class: "numbers", ontoggle: () => this.fillTable() },
       make("summary", { text: "The numbers as a table" }), make("div", { class: "table" }));
     this.root = make("section", { class: "panel" },
-      make("header", {}, this.title, this.verdict, this.target),
+      make("header", {}, this.title, this.verdict, this.target, this.remark),
       make("div", { class: "split" },
         make("div", { class: "canvases" }, this.scroller, this.tip, this.zoomBar), this.now),
       this.table);
@@ -91,25 +92,35 @@ class Panel {
   describe() {
     const { trace } = this;
     const scored = trace.steps.filter((step) => step.output && step.output.right !== null);
-    const wrong = scored.filter((step) => !step.output.right).length;
     const symbols = plural(trace.source.length, "symbol", "symbols");
     const first = trace.model ? [trace.memory === "none" ? "no memory" : trace.memory, symbols] : [];
     if (trace.task) first.unshift(trace.task);
     const state = trace.right === null ? "" : trace.right ? "right" : "wrong";
     this.verdict.replaceChildren(make("span", { text: first.join(" · ") }));
-    if (state) {
-      const text = trace.right ? "✓ all right"
-        : `✗ ${plural(wrong, "symbol", "symbols")} of ${scored.length} wrong`;
-      this.verdict.append(make("strong", { class: state, text }));
-    }
+    if (state) this.verdict.append(make("strong", { class: state, text: this.judgement(scored) }));
     if (!trace.finished) this.verdict.append(make("span", { text: "cut off: too long" }));
     this.verdict.hidden = !this.verdict.textContent;
     this.target.hidden = trace.right !== false;
-    this.target.textContent = trace.right === false ? `expected: ${trace.target.join(" ")}` : "";
+    const text = trace.right === false ? trace.target.join(trace.separators[1]) || "nothing" : "";
+    this.target.textContent = text && `expected: ${text}`;
+    this.remark.textContent = trace.remark || "";
+    this.remark.hidden = !trace.remark;
     this.picture.setAttribute("aria-label",
       `What the memory of ${trace.model || "this playground"} holds after each of ` +
       `${plural(trace.steps.length, "step", "steps")}; the table below has the numbers`);
-    this.legend.replaceChildren(...pictureOf(trace).legend(trace));
+    this.legend.replaceChildren(...pictureOf(trace).legend(trace), ...explain(trace));
+  }
+
+  // Whether the answer is right, and where it first is not.
+  judgement(scored) {
+    const { trace } = this;
+    if (trace.right) return "✓ all right";
+    const wrong = scored.filter((step) => !step.output.right);
+    if (!wrong.length) return "✗ wrong: it does not end where it should";
+    const place = scored.indexOf(wrong[0]) + 1;
+    const { symbol, expected } = wrong[0].output;
+    return `✗ ${wrong.length} of ${plural(scored.length, "symbol", "symbols")} wrong, the first is ` +
+      `number ${place} (step ${trace.steps.indexOf(wrong[0]) + 1}): ${symbol} for ${expected}`;
   }
 
   setZoom(column) {
@@ -125,7 +136,8 @@ class Panel {
     if (!width) return;
     const context = this.picture.getContext("2d");
     const x = this.scroller.scrollLeft;
-    this.view = measure(this.trace, this.layout, width, this.zoom, context);
+    const small = width < 600 && Boolean(this.root.closest(".two"));
+    this.view = measure(this.trace, this.layout, width, this.zoom, context, small);
     this.view.x = Math.max(0, Math.min(x, this.view.total - width));
     const scale = devicePixelRatio || 1;
     for (const canvas of [this.picture, this.cursor]) {
@@ -210,6 +222,7 @@ class Panel {
     }
     const parts = [line];
     if (step.output) parts.push(this.tellOutput(step.output));
+    if (step.attention && step.attention.length) parts.push(tellAttention(this, step));
     if (step.gates.length) parts.push(this.tellGates(step));
     if (trace.picture !== "none") parts.push(pictureOf(trace).tell(this, t));
     this.now.replaceChildren(...parts);

@@ -24,6 +24,7 @@ function drawPicture(context, trace, layout, view, theme) {
   context.clip();
   pictureOf(trace).draw(context, trace, layout, view, theme, first, last);
   drawGates(context, trace, view, theme, first, last);
+  drawAttention(context, trace, view, theme, first, last);
   drawSymbols(context, trace, view, theme, first, last);
   context.restore();
   drawGutter(context, trace, layout, view, theme);
@@ -71,7 +72,7 @@ function drawSymbol(context, symbol, hue, t, row, view, theme, right) {
     context.stroke();
   }
   if (!view.text) return;
-  context.fillStyle = wrong ? theme.wrong : hue === null ? theme.ink : "#14151a";
+  context.fillStyle = wrong ? theme.wrong : hue === null ? theme.ink : ON_BRIGHT;
   context.font = `12px ${FONT}`;
   context.textBaseline = "middle";
   context.save();
@@ -115,7 +116,7 @@ function drawGutter(context, trace, layout, view, theme) {
     context.fillStyle = colour;
     context.fillText(text, x, y, x - 4);
   };
-  const { input, output, chance, memory, gates } = view.rows;
+  const { input, output, chance, memory, gates, attention } = view.rows;
   label("in", input.top + input.height / 2, theme.soft);
   if (output) {
     label("out", output.top + output.height / 2, theme.soft);
@@ -128,6 +129,7 @@ function drawGutter(context, trace, layout, view, theme) {
     }
     if (row.end) label(row.end, row.top + row.height * 0.5, theme.soft);
   }
+  if (attention.height) label("attention", attention.top + attention.height / 2, theme.soft);
   if (layout.high <= layout.low) return;
   const stride = [1, 2, 5, 10, 20, 50, 100, 200, 500].find((s) => s * view.unit >= 22) || 1000;
   context.fillStyle = theme.line;

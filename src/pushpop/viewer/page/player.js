@@ -21,24 +21,25 @@ class Player {
   constructor(panels = []) {
     this.step = 0;
     this.timer = null;
+    this.onstep = () => {};
     this.build();
     this.setPanels(panels);
   }
 
   build() {
-    const button = (name, label, act) => make("button",
-      { type: "button", "aria-label": label, title: label, onclick: act }, icon(name));
+    const button = (name, label, act, kind = "") => make("button",
+      { type: "button", class: kind, "aria-label": label, title: label, onclick: act }, icon(name));
     this.playButton = button("play", "play", () => this.toggle());
     this.slider = make("input", { type: "range", min: "0", step: "1", "aria-label": "step" });
     this.slider.addEventListener("input", () => this.goTo(Number(this.slider.value)));
     this.count = make("output", { class: "count" });
     this.spoken = make("p", { class: "spoken", "aria-live": "polite" });
     this.bar = make("div", { class: "player", role: "group", "aria-label": "step through time" },
-      button("first", "first step", () => this.goTo(0)),
+      button("first", "first step", () => this.goTo(0), "jump"),
       button("back", "step back", () => this.goTo(this.step - 1)),
       this.playButton,
       button("next", "step on", () => this.goTo(this.step + 1)),
-      button("last", "last step", () => this.goTo(this.last)),
+      button("last", "last step", () => this.goTo(this.last), "jump"),
       this.slider, this.count,
       make("span", { class: "keys", text: "← → Home End, space plays" }));
     this.screens = make("div", { class: "screens" });
@@ -70,6 +71,7 @@ class Player {
     const sentence = this.panels.length ? this.panels[0].sentence() : "";
     this.slider.setAttribute("aria-valuetext", sentence);
     if (this.timer === null) this.spoken.textContent = sentence;
+    this.onstep();
     this.stepped = performance.now() - start;
   }
 

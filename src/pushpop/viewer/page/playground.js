@@ -19,7 +19,6 @@ class Playground {
     [this.played] = PLAYABLE;
     this.panel = new Panel(simulate(this.played, [{ push: [0], pop: [0] }]));
     this.player = new Player([this.panel]);
-    this.player.bar.classList.add("short");
     this.build();
     this.reset();
   }
@@ -42,13 +41,16 @@ class Playground {
     this.rows = make("ol", { class: "sliders" });
     this.note = make("p", { class: "faint" });
     this.root = make("div", { class: "playground" },
-      make("p", {}, "Push and pop by hand: every step first pops, then pushes a value, then reads ",
-        "what lies within one unit of strength from the end. Bands are values, as thick as they ",
-        "are strong."),
-      make("div", { class: "line" }, kinds, this.add, this.remove,
-        button("Start again", () => this.reset()),
-        button("At random", () => this.scramble())),
-      this.note, this.rows, this.player.root);
+      make("div", { class: "controls" },
+        make("p", {}, "Push and pop by hand: every step first pops, then pushes a value, then reads ",
+          "what lies within one unit of strength from the end. Bands are values, as thick as they ",
+          "are strong."),
+        make("div", { class: "line" }, kinds),
+        make("div", { class: "line" }, this.add, this.remove,
+          button("Start again", () => this.reset()),
+          button("At random", () => this.scramble())),
+        this.note, this.rows),
+      this.player.root);
   }
 
   reset() {

@@ -155,7 +155,7 @@ function drawWeights(context, trace, layout, view, theme, first, last) {
       const { symbol } = trace.cells[cell];
       const text = view.column >= SPACIOUS ? `${symbol} ${weight.toFixed(2)}` : symbol;
       if (context.measureText(text).width + 4 > view.column) continue;
-      context.fillStyle = position !== 0 ? theme.soft : theme.dark ? "#14151a" : theme.ink;
+      context.fillStyle = position === 0 && theme.dark ? ON_BRIGHT : theme.ink;
       context.fillText(text, xOf(view, t + 0.5), yOf(view, layout, (lo + hi) / 2) + 0.5);
     }
   }

@@ -4,10 +4,11 @@ const FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono',
 const LABELS = "11px system-ui, sans-serif";
 
 // Sizes that follow from the width, the number of steps and the zoom.
-function measure(trace, layout, width, zoom, context) {
+function measure(trace, layout, width, zoom, context, small) {
   const gates = gateRows(trace);
   context.font = LABELS;
   const labels = gates.flatMap((row) => [row.end, ...row.bars.map((bar) => bar.label)]);
+  if (attends(trace)) labels.push("attention");
   const words = Math.max(0, ...labels.map((label) => context.measureText(label).width));
   const gutter = Math.min(120, Math.max(40, Math.ceil(words) + 12));
   const steps = trace.steps.length;
@@ -31,8 +32,9 @@ function measure(trace, layout, width, zoom, context) {
     y += token + 3 + 16;
   }
   const range = layout.high - layout.low;
-  const tallest = width < 600 ? 300 : 400;
-  const unit = Math.min(widest * 0.85, tallest / Math.max(range, 1));
+  const below = Math.max(240, Math.min(460, innerHeight - 540));
+  const tallest = small ? 150 : width < 600 ? 260 : below; // most of it above the fold
+  const unit = Math.min(widest * 1.3, tallest / Math.max(range, 1));
   const hasMemory = range > 0;
   rows.memory = { top: y + 12, height: hasMemory ? range * unit : 0 };
   y = rows.memory.top + rows.memory.height + (hasMemory ? 14 : 0);
@@ -41,6 +43,8 @@ function measure(trace, layout, width, zoom, context) {
     y += placed.height + 6;
     return placed;
   });
+  rows.attention = { top: y + 6, height: attentionHeight(trace) };
+  if (rows.attention.height) y += rows.attention.height + 12;
   return {
     gutter, column, fit, text, turned, rows, unit, width, height: y + 2, steps,
     total: gutter + column * steps + 8, x: 0,
@@ -49,7 +53,7 @@ function measure(trace, layout, width, zoom, context) {
 
 // Few steps may be drawn large.
 function widestColumn(steps) {
-  return Math.max(52, Math.min(130, 1000 / steps));
+  return Math.max(52, Math.min(230, 1000 / steps));
 }
 
 // What is drawn in the rows of gates, as `layout.gate_rows` in Python: push above pop for each end

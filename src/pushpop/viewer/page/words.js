@@ -33,3 +33,15 @@ function readsText(reads) {
   return `read at step${steps.length > 1 ? "s" : ""} ${shown}; ` +
     `most at ${most[0] + 1} (${decimals(most[2])})`;
 }
+
+// What stands in a trace besides symbols.
+const MARKS = [["<s>", "start", "the start"], ["|||", "separator", "the input ends, the answer begins"]];
+
+function explain(trace) {
+  const found = MARKS.filter(([, part]) => trace.steps.some((step) => step.part === part))
+    .map(([symbol, , text]) => [symbol, text]);
+  const outputs = trace.steps.filter((step) => step.output);
+  if (outputs.some((step) => step.output.symbol === "</s>")) found.push(["</s>", "the answer ends"]);
+  if (outputs.length) found.push(["p", "how probable the symbol written was"]);
+  return found.map(([symbol, text]) => make("span", {}, make("code", { text: symbol }), ` ${text}`));
+}
