@@ -38,7 +38,7 @@ browser:  ## find Chromium for the viewer's tests, or install it where that can 
 
 docs: export NO_MKDOCS_2_WARNING = 1  # its notice of the theme's successor, on every build
 docs: $(READY)  ## build the documentation site: open site/index.html
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/mkdocs build  # with --quiet, strict would not see warnings
 
 bench: $(READY)  ## measure speed and memory, about half an hour; writes results/*.json
 	$(BIN)/python benchmarks/memory_speed.py
