@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.docs.pages import ROOT
 
 LOADS = re.compile(r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//""")
 LINKS = re.compile(r"""<link\b[^>]*\bhref=["']?(?:https?:)?//[^>]*>""")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 STYLES = re.compile(r"""@import|url\(["']?(?:https?:)?//""")
 
 
@@ -53,11 +55,22 @@ def test_nothing_is_loaded_from_the_network(site: Path) -> None:
         assert not STYLES.search(path.read_text("utf-8")), path.name
 
 
-def test_the_search_finds_pages_and_names_without_a_server(site: Path) -> None:
+def test_pages_and_names_can_be_searched_for(site: Path) -> None:
     index = (site / "search" / "search_index.js").read_text("utf-8")
     for text in ("memory.html", "pushpop.layers.MemoryRNN", "tour.html"):
         assert text in index
-    assert 'src="scripts/iframe-worker.js"' in (site / "index.html").read_text("utf-8")
+
+
+def test_the_search_works_from_disk(site: Path, tmp_path: Path) -> None:
+    browser = next(filter(None, map(which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip(f"no browser found (looked for {', '.join(BROWSERS)})")
+    address = f"{(site / 'api' / 'layers.html').as_uri()}?q=strength"
+    flags = f"--headless --no-sandbox --disable-gpu --user-data-dir={tmp_path} --dump-dom"
+    command = [browser, *flags.split(), "--virtual-time-budget=20000", address]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert re.search(r"\d+ matching documents", found)
+    assert re.search(r'<a [^>]*memory.html[^>]* class="md-search-result__link"', found)
 
 
 def test_files_outside_the_docs_are_there_as_well(site: Path) -> None:
