@@ -64,7 +64,7 @@ def test_words_that_belong_together_have_one_colour(name: str) -> None:
 def test_a_memory_that_stays_empty_is_remarked_on() -> None:
     idle = trace(text_model(push=-20.0), Example(tuple("abcab")), max_length=4)
     assert remark(idle).startswith("The memory is hardly used here: of 5 symbols read, 0 were")
-    assert "The attention does the work" in remark(idle)
+    assert "from the controller and its attention" in remark(idle)
 
 
 @pytest.mark.parametrize("name", ["reverse-stack", "copy-queue", "flip-deque"])

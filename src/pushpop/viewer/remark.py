@@ -24,9 +24,9 @@ def remark(trace: Trace) -> str:
     }
     if len(later) >= HARDLY * len(trace.source):
         return ""
-    what = "attention" if any(step.attention for step in trace.steps) else "controller"
+    attends = any(step.attention for step in trace.steps)
     return (
         f"The memory is hardly used here: of {len(trace.source)} symbols read, {len(later)} "
-        f"{'was' if len(later) == 1 else 'were'} pushed and read again later. The {what} does the "
-        "work."
+        f"{'was' if len(later) == 1 else 'were'} pushed and read again later. The answer comes from "
+        f"the controller{' and its attention' if attends else ''}."
     )
