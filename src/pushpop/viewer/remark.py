@@ -27,6 +27,6 @@ def remark(trace: Trace) -> str:
     attends = any(step.attention for step in trace.steps)
     return (
         f"The memory is hardly used here: of {len(trace.source)} symbols read, {len(later)} "
-        f"{'was' if len(later) == 1 else 'were'} pushed and read again later. The answer comes from "
-        f"the controller{' and its attention' if attends else ''}."
+        f"{'was' if len(later) == 1 else 'were'} pushed and read again later. The answer comes "
+        f"from the controller{' and its attention' if attends else ''}."
     )
