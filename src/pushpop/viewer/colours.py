@@ -14,8 +14,8 @@ def hues(trace: Trace) -> dict[str, float]:
     """A hue in degrees for every symbol.
 
     A target symbol that a grammar has for a source symbol takes its hue. Any other that is written
-    but never read from the source takes the hue of the cell that most of the read came from when it
-    was first written.
+    but never read from the source takes the hue of what it came from when it was first written: of
+    the source symbol that was attended to most, or else of the cell that most of the read was.
     """
     order = list(dict.fromkeys(trace.source))
     known = {symbol: hue_of(place, len(order)) for place, symbol in enumerate(order)}
@@ -27,7 +27,9 @@ def hues(trace: Trace) -> dict[str, float]:
         if written == END or written in known:
             continue
         cells = [(weight, cell) for read in before.reads for cell, weight in read]
+        attended = [(weight, place) for place, weight in step.attention]
         seen = trace.cells[max(cells)[1]].symbol if cells else ""
+        seen = trace.source[max(attended)[1]] if attended else seen
         known[written] = known.get(seen, hue_of(len(known), len(known) + 1))
     return known
 
