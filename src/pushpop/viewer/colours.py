@@ -53,13 +53,14 @@ def hue_of(place: int, count: int) -> float:
 
 
 def rgb(hue: float | None, bright: bool) -> Rgb:
-    """A hue as red, green and blue: bright inside a read's window, pale outside; None is grey.
-
-    From OKLCH, in which equal steps of hue look equally far apart.
-    """
-    lightness = 0.8 if bright else 0.925
+    """A hue as red, green and blue: bright inside a read's window, pale outside; None is grey."""
     chroma = 0.005 if hue is None else 0.14 if bright else 0.05
-    a, b = chroma * cos(radians(hue or 0)), chroma * sin(radians(hue or 0))
+    return from_oklch(0.8 if bright else 0.925, chroma, hue or 0.0)
+
+
+def from_oklch(lightness: float, chroma: float, hue: float) -> Rgb:
+    """From OKLCH, in which equal steps of hue look equally far apart."""
+    a, b = chroma * cos(radians(hue)), chroma * sin(radians(hue))
     l_ = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     m_ = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
     s_ = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
