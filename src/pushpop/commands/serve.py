@@ -10,6 +10,10 @@ def serve(models: list[str] | None = None, host: str = "127.0.0.1", port: int = 
         models: shipped models by name, or folders; by default all shipped ones
         host: the address to listen at; only this machine can reach the default
         port: the port to listen at; 0 takes a free one
+
+    Examples:
+        pushpop serve
+        pushpop serve reverse-stack runs/copy-queue-seed0 --port 0
     """
     from pushpop.viewer.listening import listen
 

@@ -1,8 +1,13 @@
 """`pushpop trace`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pushpop.errors import InputError
+
+if TYPE_CHECKING:
+    from pushpop.models import Transducer
+    from pushpop.viewer.trace import Trace
 
 
 def trace(
@@ -25,8 +30,13 @@ def trace(
         task: the task to draw from; by default the one that the model was trained on
         length: the length of the source that is drawn
         seed: the same seed draws the same source
+
+    Examples:
+        pushpop trace reverse-stack
+        pushpop trace reverse-stack "a1 a2 a3" --target "a3 a2 a1" -o trace.png
     """
-    from pushpop.models.spelling import source_symbols, target_symbols
+    from pushpop.commands.transduce import parse_line, say_unknown
+    from pushpop.models.spelling import target_symbols, unknown_symbols
     from pushpop.viewer.catalogue import open_model
     from pushpop.viewer.export import FORMATS, export
     from pushpop.viewer.trace import Example, generate
@@ -38,7 +48,9 @@ def trace(
     entry = open_model(model)
     if input is not None:
         wanted = None if target is None else tuple(target_symbols(entry.model, target))
-        example = Example(tuple(source_symbols(entry.model, input)), wanted)
+        source = parse_line(entry.model, input, "input", with_blanks=target is None).symbols
+        say_unknown(unknown_symbols(entry.model, [source]))
+        example = Example(tuple(source), wanted)
     elif target is not None:
         raise InputError("--target is the answer to an INPUT: give both, or neither")
     elif (drawn := task or entry.task) is None:
@@ -48,8 +60,10 @@ def trace(
     else:
         example = generate(drawn, length, seed)
     told = run(entry.model, example, name=entry.name, task=task or entry.task)
-    verdict = {None: "", True: "  (right)", False: f"  (expected {_text(told.target)})"}[told.right]
-    print(f"{_text(told.source)} ||| {_text(told.output)}{verdict}", flush=True)
+    answer = _answer(entry.model, told)
+    right = None if told.target is None else told.finished and answer == told.target
+    verdict = {None: "", True: "  (right)", False: f"  (expected {_text(told.target)})"}[right]
+    print(f"{_text(told.source)} ||| {_text(answer)}{verdict}", flush=True)
     if told.memory == "none":
         if entry.model.config.memory != "none":
             raise InputError(f"{model}: the model has several memories; only one can be traced")
@@ -58,6 +72,17 @@ def trace(
     if told.note:
         print(told.note)
     print(f"wrote {path}")
+
+
+def _answer(model: "Transducer", told: "Trace") -> tuple[str, ...]:
+    """What `pushpop transduce` writes: source symbols in the place of unknown ones."""
+    from pushpop.models import Hypothesis
+    from pushpop.models.spelling import copy_unknown
+
+    vocabulary = model.vocabulary
+    ids = vocabulary.encode_target(told.output) + vocabulary.target_output_start
+    found = Hypothesis(tuple(ids.tolist()), told.output, 0.0, told.finished)
+    return tuple(copy_unknown(model, told.source, found))
 
 
 def _text(symbols: tuple[str, ...] | None) -> str:
