@@ -1,4 +1,4 @@
-"""Draw traces of the shipped models: docs/figures/trace-TASK.png and docs/gallery.html.
+"""Draw traces of the shipped models: docs/figures/trace-TASK.png, trace-reverse.gif, gallery.html.
 
 python docs/figures/traces.py
 """
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pushpop.models.shipped import shipped_models
 from pushpop.tasks.registry import TASKS
+from pushpop.viewer.animate import animation
 from pushpop.viewer.catalogue import Entry, open_model
 from pushpop.viewer.draw import picture
 from pushpop.viewer.page import page_data, trace_page
@@ -34,6 +35,7 @@ def main() -> None:
         if task in traces:
             path = DOCS / "figures" / f"trace-{task}.png"
             path.write_bytes(picture(traces[task], "png"))
+    (DOCS / "figures" / "trace-reverse.gif").write_bytes(animation(traces["reverse"]))
     page = trace_page(
         [page_data(told, title(told), TEXTS.get(task, "")) for task, told in traces.items()],
         "pushpop: a gallery of memories at work",

@@ -273,6 +273,14 @@ def test_the_page_needs_nothing_else(files: dict[str, str]) -> None:
     assert {"convergence.svg", "convergence-pushpop.svg", "accuracy-by-length.svg"} <= files.keys()
 
 
+def test_figures_in_the_page_have_its_colours_light_or_dark(files: dict[str, str]) -> None:
+    assert "fill: #ffffff" in files["convergence.svg"]
+    page = files["report.html"]
+    assert "#ffffff" not in page
+    assert page.count("currentColor") > 100
+    assert "`" not in page
+
+
 def test_a_line_that_is_being_written_does_not_count(files: dict[str, str], results: Path) -> None:
     with open(results / "runs" / "copy-lstm2" / "metrics.jsonl", "a") as log:
         log.write('{"step": 2000, "perpl')

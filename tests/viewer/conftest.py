@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from shutil import which
 from typing import Any
@@ -12,6 +13,7 @@ import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from pushpop.memory import MEMORIES
+from pushpop.viewer.connection import TimedProtocol
 from pushpop.viewer.server import make_app
 from tests.viewer.models import entries
 from tests.viewer.toys import TOYS
@@ -80,11 +82,22 @@ def toy_memories(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     """Where a server with small random models listens."""
+    with listening(TimedProtocol) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def listening(protocol: type[TimedProtocol]) -> Iterator[int]:
+    """The port of a server with small random models."""
     door = socket.socket()
     door.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(make_app(entries()), log_level="warning"))
+    door.listen(16)
+    settings = uvicorn.Config(make_app(entries()), http=protocol, log_level="warning")
+    server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
     thread.start()
-    yield f"http://127.0.0.1:{door.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    try:
+        yield door.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()

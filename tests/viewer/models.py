@@ -3,7 +3,8 @@
 import torch
 
 from pushpop import Transducer, TransducerConfig
-from pushpop.tasks import get_task
+from pushpop.tasks import Vocabulary, get_task
+from pushpop.tasks.pairs_text import TextForm
 from pushpop.viewer.catalogue import Entry
 
 
@@ -16,6 +17,25 @@ def random_model(memory: str, task: str = "copy", seed: int = 0) -> Transducer:
         for parameter in model.body.parameters():
             parameter *= 3
         model.output_table.weight.normal_(std=2)
+    return model
+
+
+def text_model(memory: str = "queue", attention: bool = True, push: float = 0.0) -> Transducer:
+    """A model of a file of pairs: its symbols are characters, and it attends to its source.
+
+    `push` is added to what its gates are made of: far below 0, its memory stays empty.
+    """
+    torch.manual_seed(1)
+    sizes = {"hidden": 12, "memory_width": 8, "embedding": 8}
+    config = TransducerConfig(memory=memory, attention=attention, **sizes)
+    symbols = ("<unk>", "a", "b", "c", " ")
+    vocabulary = Vocabulary(symbols, symbols, unknown="<unk>")
+    model = Transducer(config, vocabulary, {"task": "pairs.tsv"}, TextForm())
+    with torch.no_grad():
+        model.output_table.weight.normal_(std=2)
+        for name, parameter in model.body.named_parameters():
+            if "gate" in name and "bias" in name:
+                parameter += push
     return model
 
 

@@ -20,7 +20,7 @@ from pushpop.viewer.catalogue import open_models
 from pushpop.viewer.export import export
 from pushpop.viewer.trace import Example, trace
 from tests.models.examples import lively_model
-from tests.viewer.models import random_model
+from tests.viewer.models import random_model, text_model
 
 
 @pytest.fixture
@@ -32,15 +32,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("kind", ["html", "png", "svg", "json"])
+@pytest.mark.parametrize("kind", ["html", "png", "svg", "gif", "json"])
 def test_trace_writes_the_kind_of_file_that_is_asked_for(
     folder: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     main(["trace", "mine", "a1 a2 a3", "-o", f"out.{kind}"])
     said = random_model("queue").transduce(["a1 a2 a3"])[0]
-    assert capsys.readouterr().out == f"a1 a2 a3 ||| {said}\nwrote out.{kind}\n"
-    starts = {"html": b"<!doctype html>", "png": b"\x89PNG", "svg": b"<?xml", "json": b'{"format"'}
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"a1 a2 a3 ||| {said}  (expected a1 a2 a3)\n")
+    assert printed.endswith(f"wrote out.{kind}\n")
+    starts = {"html": b"<!doctype html>", "png": b"\x89PNG", "svg": b"<?xml", "json": b'{"format"',
+              "gif": b"GIF89a"}  # fmt: skip
     assert (folder / f"out.{kind}").read_bytes().startswith(starts[kind])
+
+
+def test_a_models_own_way_of_writing_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = text_model()
+    model.save_pretrained("mine")
+    main(["trace", "mine", "abca", "-o", "out.json"])
+    assert capsys.readouterr().out.startswith(f"abca ||| {model.transduce(['abca'])[0]}\n")
+    told = json.loads((tmp_path / "out.json").read_text())
+    assert told["source"] == ["a", "b", "c", "a"]
+    assert told["separators"] == ["", ""]
 
 
 def test_trace_draws_a_source_of_the_models_task(

@@ -17,7 +17,7 @@ from pushpop.viewer.trace import Example, generate, trace
 from tests.viewer.models import entries
 
 MODELS = entries()
-APP = make_app(MODELS)
+APP = make_app(MODELS, hosts=["testserver"])
 
 
 @pytest.fixture

@@ -160,7 +160,7 @@ def test_a_model_without_one_memory_says_why_there_is_no_picture(body: str, word
 def test_a_trace_is_json() -> None:
     told = trace(lively_model("deque"), example("a b c", "x"), name="mine", task="own")
     data = json.loads(json.dumps(told.to_dict(), allow_nan=False))
-    assert data["format"] == "pushpop trace 2"
+    assert data["format"] == "pushpop trace 3"
     assert data["model"] == "mine"
     assert len(data["steps"][0]["push"]) == len(data["steps"][0]["reads"]) == 2
 

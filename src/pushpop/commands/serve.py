@@ -3,13 +3,20 @@
 from pushpop.errors import InputError
 
 
-def serve(models: list[str] | None = None, host: str = "127.0.0.1", port: int = 8000) -> None:
+def serve(
+    models: list[str] | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    allow_host: str = "",
+) -> None:
     """Show models, and a playground, in a browser.
 
     Args:
         models: shipped models by name, or folders; by default all shipped ones
         host: the address to listen at; only this machine can reach the default
         port: the port to listen at; 0 takes a free one
+        allow_host: more names that the server is asked for by, such as a proxy's, with commas in
+            between; requests for other names are refused
 
     Examples:
         pushpop serve
@@ -19,4 +26,4 @@ def serve(models: list[str] | None = None, host: str = "127.0.0.1", port: int = 
 
     if not 0 <= port < 2**16:
         raise InputError(f"port {port}: expected a number from 0 to 65535")
-    listen(models or [], host, port)
+    listen(models or [], host, port, [name for name in allow_host.split(",") if name])

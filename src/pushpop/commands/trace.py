@@ -25,20 +25,22 @@ def trace(
         model: the name of a shipped model, or the folder of a saved model or of a training run
         input: symbols separated by spaces (a model of a file of pairs: text as in the file); by
             default a source of the task
-        out: the file to write: .html (to step through), .png, .svg or .json
-        target: the right answer to INPUT, written as that is; errors are then marked
+        out: the file to write: .html (to step through), .gif (animated), .png, .svg or .json
+        target: the right answer to INPUT, written as that is; by default that of the model's task,
+            if it can be told
         task: the task to draw from; by default the one that the model was trained on
         length: the length of the source that is drawn
         seed: the same seed draws the same source
 
     Examples:
         pushpop trace reverse-stack
-        pushpop trace reverse-stack "a1 a2 a3" --target "a3 a2 a1" -o trace.png
+        pushpop trace reverse-stack "a1 a2 a3" -o trace.gif
     """
     from pushpop.commands.transduce import parse_line, say_unknown
     from pushpop.models.spelling import target_symbols, unknown_symbols
     from pushpop.viewer.catalogue import open_model
     from pushpop.viewer.export import FORMATS, export
+    from pushpop.viewer.remark import remark
     from pushpop.viewer.trace import Example, generate
     from pushpop.viewer.trace import trace as run
 
@@ -48,9 +50,9 @@ def trace(
     entry = open_model(model)
     if input is not None:
         wanted = None if target is None else tuple(target_symbols(entry.model, target))
-        source = parse_line(entry.model, input, "input", with_blanks=target is None).symbols
+        source = parse_line(entry.model, input, "input", with_blanks=False).symbols
         say_unknown(unknown_symbols(entry.model, [source]))
-        example = Example(tuple(source), wanted)
+        example = Example(tuple(source), wanted).judged_by(task or entry.task)
     elif target is not None:
         raise InputError("--target is the answer to an INPUT: give both, or neither")
     elif (drawn := task or entry.task) is None:
@@ -62,15 +64,16 @@ def trace(
     told = run(entry.model, example, name=entry.name, task=task or entry.task)
     answer = _answer(entry.model, told)
     right = None if told.target is None else told.finished and answer == told.target
-    verdict = {None: "", True: "  (right)", False: f"  (expected {_text(told.target)})"}[right]
-    print(f"{_text(told.source)} ||| {_text(answer)}{verdict}", flush=True)
+    wanted_text = told.target_text(told.target or ())
+    verdict = {None: "", True: "  (right)", False: f"  (expected {wanted_text})"}[right]
+    print(f"{told.source_text()} ||| {told.target_text(answer)}{verdict}", flush=True)
     if told.memory == "none":
         if entry.model.config.memory != "none":
             raise InputError(f"{model}: the model has several memories; only one can be traced")
         raise InputError(f"{model}: the model has no memory, so there is nothing to trace")
     export(told, path)
-    if told.note:
-        print(told.note)
+    for text in filter(None, (told.note, remark(told))):
+        print(text)
     print(f"wrote {path}")
 
 
@@ -83,7 +86,3 @@ def _answer(model: "Transducer", told: "Trace") -> tuple[str, ...]:
     ids = vocabulary.encode_target(told.output) + vocabulary.target_output_start
     found = Hypothesis(tuple(ids.tolist()), told.output, 0.0, told.finished)
     return tuple(copy_unknown(model, told.source, found))
-
-
-def _text(symbols: tuple[str, ...] | None) -> str:
-    return " ".join(symbols or ())

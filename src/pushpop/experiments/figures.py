@@ -11,6 +11,8 @@ from pushpop.experiments.summaries import measured_lengths
 
 INK = "#3a3f45"
 """Of text and axes; in a page it becomes the colour of the page's text."""
+PAPER = "fill: #ffffff"
+"""What matplotlib lays under a figure and its panels."""
 STYLES: dict[str, dict[str, Any]] = {
     "stack": {"color": "#d55e00", "marker": "o", "linewidth": 1.6, "markersize": 7},
     "queue": {"color": "#2b8cd6", "marker": "s", "linewidth": 1.6, "markersize": 5},
@@ -126,8 +128,8 @@ def length_panels(runs: dict[str, list[RunRecord]], grain: str) -> str:
 
 
 def inline(svg: str, label: str, prefix: str) -> str:
-    """An SVG as part of a page: in the page's colour, with names of its own."""
-    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
+    """An SVG as part of a page: in the page's colours, light or dark, with names of its own."""
+    svg = svg[svg.index("<svg") :].replace(INK, "currentColor").replace(PAPER, "fill: none")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\b(id="|href="#|url\(#)', rf"\g<1>{prefix}-", svg)
     svg = re.sub(r'<svg\b([^>]*?) width="[^"]*"', r"<svg\1", svg, count=1)

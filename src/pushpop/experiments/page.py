@@ -1,5 +1,6 @@
 """A report as one HTML page that needs nothing else: no network, no script."""
 
+import re
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -87,16 +88,21 @@ def _table(rows: list[Row]) -> str:
         title = escape(heading.replace("`", ""))
         body = html_table(HEADERS, [cells(row) for row in group], classes, PAPER_COLUMNS)
         parts.append(f"<h3>{title}</h3>\n{body}")
-    return f"<p>{escape(caption(rows))}</p>\n" + "\n".join(parts)
+    return f"<p>{_code(caption(rows))}</p>\n" + "\n".join(parts)
+
+
+def _code(text: str) -> str:
+    """Markdown's marks of code as HTML's."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _summary(summary: Summary) -> str:
-    return f"<p>{escape(summary.note)}</p>\n{html_table(summary.headers, summary.lines)}"
+    return f"<p>{_code(summary.note)}</p>\n{html_table(summary.headers, summary.lines)}"
 
 
 def _selection(choices: list[Choice]) -> str:
     headers = ("run", "size", "rate", "seed", "batches", "perplexity")
-    parts = [f"<p>{escape(RULE)}</p>", f"<p>{escape(PROTOCOL)}</p>"]
+    parts = [f"<p>{_code(RULE)}</p>", f"<p>{_code(PROTOCOL)}</p>"]
     for choice in choices:
         if not choice.candidates:
             continue

@@ -74,6 +74,11 @@ class Task(ABC):
         """The pairs with what counts in a test: most tasks leave nothing out."""
         return pairs
 
+    def target_of(self, source: Sequence[str]) -> tuple[str, ...] | None:
+        """The right target of a source, as far as it counts; None if the task has no such source,
+        or if what is right cannot be told."""
+        return None
+
     def with_uniform_lengths(self) -> "Task":
         """The task with every source length as likely as any other; most are so anyway."""
         return self

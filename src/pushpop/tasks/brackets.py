@@ -1,5 +1,7 @@
 """Matching brackets: close what a prefix of a well-bracketed string has left open."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pushpop.tasks.base import Pairs, Task, draw_lengths
@@ -34,6 +36,16 @@ class Brackets(Task):
         uniforms = rng.random(int(source_lengths.sum()))
         source, target, target_lengths = draw_brackets(openings, source_lengths, uniforms)
         return Pairs(source, source_lengths, target, target_lengths)
+
+    def target_of(self, source: Sequence[str]) -> tuple[str, ...] | None:
+        """What is still open, the last first."""
+        pairs, left = {"(": ")", "[": "]"}, list[str]()
+        for symbol in source:
+            if symbol in pairs:
+                left.append(pairs[symbol])
+            elif not left or left.pop() != symbol:
+                return None
+        return tuple(reversed(left)) if source else None
 
     def _opening_probabilities(self, longest: int) -> FloatArray:
         """[left, depth]: the chance that the next of `left` symbols opens a bracket.

@@ -8,7 +8,7 @@ neural_networks_chomsky_hierarchy on GitHub, in special cases of length 1 and 2 
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -61,6 +61,16 @@ class ChomskyTask(Task):
         kept = np.minimum(np.minimum.reduceat(first, starts) + 1, pairs.target_lengths)
         target = pairs.target[positions < np.repeat(kept, pairs.target_lengths)]
         return Pairs(pairs.source, pairs.source_lengths, target, kept)
+
+    def target_of(self, source: Sequence[str]) -> tuple[str, ...] | None:
+        """The answer, where every string of symbols is a source."""
+        symbols, n = self.vocabulary.source[:-1], len(source)
+        if type(self).draw is not ChomskyTask.draw or not source or not set(source) <= {*symbols}:
+            return None
+        numbers, lengths = self.vocabulary.encode_source(source), np.array([n])
+        answer = self.answer(numbers, lengths)
+        pairs = Pairs(numbers, lengths, answer, np.array([self.output_length(n)]))
+        return tuple(self.vocabulary.decode_target(self.scored(pairs).target.tolist()))
 
     def source_lengths(self, lengths: IntArray) -> IntArray:
         """The lengths that sources have when these are asked for: the same in all tasks but one."""

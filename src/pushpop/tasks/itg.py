@@ -6,6 +6,7 @@ the probability that the grammar gives it, and then every rule and every divisio
 among a rule's children by its probability given that length: the same distribution, no rejects.
 """
 
+from collections.abc import Sequence
 from copy import copy
 from importlib import resources
 from itertools import accumulate
@@ -19,6 +20,7 @@ from pushpop.tasks.grammar import Grammar, Link, Symbol
 from pushpop.tasks.grammar_file import parse_grammar
 from pushpop.tasks.lengths import LengthRange, check_request
 from pushpop.tasks.ragged import FloatArray, IntArray
+from pushpop.tasks.translation import translate
 from pushpop.tasks.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -73,6 +75,10 @@ class GrammarTask(Task):
             self._compiled(), self._probabilities(high), source_lengths, uniforms, self._chain
         )
         return Pairs(source, source_lengths, target, target_lengths)
+
+    def target_of(self, source: Sequence[str]) -> tuple[str, ...] | None:
+        """The grammar's translation, if it has one for the source and no other."""
+        return translate(self.grammar, source)
 
     def with_uniform_lengths(self) -> "GrammarTask":
         """The task with every length in a range that the grammar has as likely as any other."""

@@ -6,6 +6,7 @@ a1 ... a128, which both sides share.
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -32,6 +33,14 @@ class RearrangementTask(Task):
         source = draw_integers(rng, len(self.vocabulary.source), total)
         order, target_lengths = self.rearrange(source_lengths)
         return Pairs(source, source_lengths, source[order], target_lengths)
+
+    def target_of(self, source: Sequence[str]) -> tuple[str, ...] | None:
+        """The source rearranged."""
+        known = all(self.vocabulary.knows("source", symbol) for symbol in source)
+        if not source or len(source) % self.multiple or not known:
+            return None
+        order, _ = self.rearrange(np.array([len(source)]))
+        return tuple(source[place] for place in order.tolist())
 
     @abstractmethod
     def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:

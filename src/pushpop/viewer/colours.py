@@ -1,7 +1,10 @@
 """The colours of symbols: in the order in which they are first read, from blue to pink."""
 
+from functools import cache
 from math import cos, radians, sin
 
+from pushpop.tasks.itg import GrammarTask
+from pushpop.tasks.registry import TASKS
 from pushpop.viewer.trace import END, Trace
 
 Rgb = tuple[float, float, float]
@@ -10,11 +13,15 @@ Rgb = tuple[float, float, float]
 def hues(trace: Trace) -> dict[str, float]:
     """A hue in degrees for every symbol.
 
-    A symbol that is written but never read from the source takes the hue of the cell that most of
-    the read came from when it was first written.
+    A target symbol that a grammar has for a source symbol takes its hue. Any other that is written
+    but never read from the source takes the hue of the cell that most of the read came from when it
+    was first written.
     """
     order = list(dict.fromkeys(trace.source))
     known = {symbol: hue_of(place, len(order)) for place, symbol in enumerate(order)}
+    for target, source in _twins(trace.task).items():
+        if source in known and target not in known:
+            known[target] = known[source]
     for before, step in zip(trace.steps, trace.steps[1:], strict=False):
         written = step.output.symbol if step.output else END
         if written == END or written in known:
@@ -23,6 +30,19 @@ def hues(trace: Trace) -> dict[str, float]:
         seen = trace.cells[max(cells)[1]].symbol if cells else ""
         known[written] = known.get(seen, hue_of(len(known), len(known) + 1))
     return known
+
+
+@cache
+def _twins(task: str | None) -> dict[str, str]:
+    """Target symbols and the source symbols that a task's grammar writes them for."""
+    found = TASKS[task]() if task in TASKS else None
+    if not isinstance(found, GrammarTask):
+        return {}
+    pairs = [
+        [[one for one in side if isinstance(one, str)] for side in (rule.source, rule.target)]
+        for rule in found.grammar.rules
+    ]
+    return {target[0]: source[0] for source, target in pairs if len(source) == len(target) == 1}
 
 
 def hue_of(place: int, count: int) -> float:

@@ -1,7 +1,8 @@
 """Traces as files."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pushpop.errors import InputError, writing
@@ -34,18 +35,32 @@ def _svg(trace: Trace) -> bytes:
 
 
 def _drawn(trace: Trace, kind: str) -> bytes:
-    try:
+    with _plotting():
         from pushpop.viewer.draw import picture
+    return picture(trace, kind)
+
+
+def _gif(trace: Trace) -> bytes:
+    with _plotting():
+        from pushpop.viewer.animate import animation
+    return animation(trace)
+
+
+@contextmanager
+def _plotting() -> Iterator[None]:
+    """What is imported here comes with an extra."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         raise InputError(
             f"pictures need {error.name}, which is not installed: pip install 'pushpop[plot]'"
         ) from None
-    return picture(trace, kind)
 
 
 FORMATS: dict[str, Callable[[Trace], bytes]] = {
     ".html": _html,
     ".png": _png,
     ".svg": _svg,
+    ".gif": _gif,
     ".json": _json,
 }

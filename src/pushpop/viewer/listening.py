@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from pushpop.errors import InputError
 
 
-def listen(models: Sequence[str], host: str, port: int) -> None:
-    """Serve these models, or the shipped ones, until the process is interrupted."""
+def listen(models: Sequence[str], host: str, port: int, allowed: Sequence[str] = ()) -> None:
+    """Serve these models, or the shipped ones, until the process is interrupted.
+
+    It answers requests for this host, for the local ones and for those that are `allowed`.
+    """
     try:
         import uvicorn
 
+        from pushpop.viewer.connection import TimedProtocol
         from pushpop.viewer.server import make_app
     except ModuleNotFoundError as error:
         raise InputError(
@@ -27,7 +31,10 @@ def listen(models: Sequence[str], host: str, port: int) -> None:
     with _bind(host, port) as door:
         for entry in entries.values():  # compiles the kernels before the first visitor comes
             trace(entry.model, Example(()), max_length=1)
-        settings = uvicorn.Config(make_app(entries), log_level="warning", timeout_keep_alive=10)
+        app = make_app(entries, hosts=(host, *allowed))
+        settings = uvicorn.Config(
+            app, http=TimedProtocol, log_level="warning", timeout_keep_alive=10
+        )
         shown = f"[{host}]" if ":" in host else host
         names = ", ".join(entries) or "no models, only the playground"
         print(f"serving {names}", file=sys.stderr)

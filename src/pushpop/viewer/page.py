@@ -11,6 +11,7 @@ from string import Template
 from typing import Any
 
 from pushpop.viewer.colours import hues
+from pushpop.viewer.remark import remark
 from pushpop.viewer.trace import Trace
 
 SCRIPTS = (
@@ -44,7 +45,7 @@ def served_page() -> str:
 
 def page_data(trace: Trace, title: str = "", text: str = "") -> dict[str, Any]:
     """A trace as the page's script wants it, with words to stand above it."""
-    data = _shorten({**trace.to_dict(), "hues": hues(trace)})
+    data = _shorten({**trace.to_dict(), "hues": hues(trace), "remark": remark(trace)})
     return {**data, "title": title, "text": text}
 
 

@@ -4,7 +4,7 @@ A request names models and tasks; what the names stand for was loaded before the
 that nothing in a request ever reaches the file system.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Annotated, Any
 
@@ -19,6 +19,7 @@ from pushpop.errors import InputError, did_you_mean
 from pushpop.models.spelling import source_symbols
 from pushpop.tasks.registry import TASKS
 from pushpop.viewer.catalogue import Entry
+from pushpop.viewer.guard import Guard
 from pushpop.viewer.limits import LARGEST_REQUEST, LONGEST, MOST_CHARACTERS, SizeLimit
 from pushpop.viewer.trace import Example, generate, trace
 
@@ -31,11 +32,6 @@ def _whole(given: Any) -> Any:
 Whole = Annotated[int, BeforeValidator(_whole)]
 Symbols = list[Annotated[str, Field(max_length=100)]]
 Name = Annotated[str, Field(max_length=200)]
-HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 
 
 class Problem(BaseModel):
@@ -90,8 +86,8 @@ class Run(BaseModel):
     )
 
 
-def make_app(models: Mapping[str, Entry]) -> FastAPI:
-    """The application, for these models."""
+def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
+    """The application, for these models; it answers for these hosts and for the local ones."""
     app = FastAPI(
         title="pushpop",
         description="Transduction with neural stacks, queues and deques, and what they did.",
@@ -100,6 +96,7 @@ def make_app(models: Mapping[str, Entry]) -> FastAPI:
         redoc_url=None,
     )
     app.add_middleware(SizeLimit, largest=LARGEST_REQUEST)
+    app.add_middleware(Guard, hosts=list(hosts))  # the last one added is the first to be met
     _answer_problems(app)
     tasks = {name: make() for name, make in TASKS.items()}
     listed = [_describe(entry) for entry in models.values()]
@@ -115,7 +112,7 @@ def make_app(models: Mapping[str, Entry]) -> FastAPI:
 
     @app.get("/", response_class=HTMLResponse, summary="The page")
     def index() -> HTMLResponse:
-        return HTMLResponse(page.served_page(), headers=HEADERS)
+        return HTMLResponse(page.served_page())
 
     @app.get("/api/models", summary="What can be asked for")
     def list_models() -> Models:

@@ -1,7 +1,7 @@
 """Run a model on a source and write down, step by step, what its memory did."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any
 
@@ -11,12 +11,15 @@ from torch import Tensor
 from pushpop.errors import InputError
 from pushpop.models import Tagger, Transducer
 from pushpop.models.decoding import fed_back, log_probabilities
+from pushpop.models.spelling import attention_weights
 from pushpop.tasks import batch_rng, get_task
+from pushpop.tasks.registry import TASKS
 from pushpop.viewer.recorder import Recorder, Recording
 from pushpop.viewer.replay import Amounts, Place, Shares
 
-FORMAT = "pushpop trace 2"
+FORMAT = "pushpop trace 3"
 START, SEPARATOR, END = "<s>", "|||", "</s>"
+SMALLEST = 0.01  # smaller weights of the attention are left out
 BEST = 3  # how many of the likeliest symbols are kept
 
 
@@ -57,6 +60,7 @@ class TracedStep:
     changed: Shares
     places: tuple[Place, ...]  # of a memory with positions, where it holds something
     reads: tuple[Shares, ...]
+    attention: Shares  # of a model that attends to its source: source symbols by number, weights
     output: Output | None
 
 
@@ -78,12 +82,21 @@ class Trace:
     output: tuple[str, ...]
     finished: bool  # False: the limit on the length was hit first
     right: bool | None  # whether output is target
+    separators: tuple[str, str]  # between symbols of a source, and of a target, written as text
     steps: tuple[TracedStep, ...]
     cells: tuple[TracedCell, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {"format": FORMAT, **asdict(self)}
+
+    def source_text(self) -> str:
+        """The source as it is typed."""
+        return self.separators[0].join(self.source)
+
+    def target_text(self, symbols: Iterable[str]) -> str:
+        """The output, or the target, as text."""
+        return self.separators[1].join(symbols)
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,12 @@ class Example:
 
     source: tuple[str, ...]
     target: tuple[str, ...] | None = None
+
+    def judged_by(self, task: str | None) -> "Example":
+        """With the target that a task of that name has for the source, if none is known."""
+        if self.target is not None or task not in TASKS:
+            return self
+        return Example(self.source, get_task(task).target_of(self.source))
 
 
 def generate(task: str, length: int, seed: int) -> Example:
@@ -125,6 +144,7 @@ def trace(
     else:
         ran = _run_transducer(model, example, max_length)
     found, read = ran.recorder.finish(), [symbol for symbol, _ in ran.read]
+    form = model.text
     right = None if example.target is None else ran.finished and ran.written == example.target
     steps = _steps(found, ran)
     cells = (
@@ -146,6 +166,7 @@ def trace(
         output=ran.written,
         finished=ran.finished,
         right=right,
+        separators=(" ", " ") if form is None else (_between(form.source), _between(form.target)),
         steps=tuple(steps),
         cells=tuple(cells),
     )
@@ -160,6 +181,7 @@ class _Run:
     outputs: list[Output | None]
     written: tuple[str, ...] = ()
     finished: bool = True
+    attention: list[Shares] = field(default_factory=list)  # at each step that writes
 
 
 def _run_transducer(model: Transducer, example: Example, max_length: int | None) -> _Run:
@@ -189,6 +211,9 @@ def _run_transducer(model: Transducer, example: Example, max_length: int | None)
         ran.read.append((output.symbol, "target"))
     ran.written = tuple(symbols.decode_output(writer.written)[:limit])
     ran.finished = writer.finished
+    if model.config.attention:
+        weights = attention_weights(model, example.source, writer.written)
+        ran.attention = [_shares(row) for row in weights]
     return ran
 
 
@@ -218,6 +243,7 @@ def _run_tagger(model: Tagger, example: Example) -> _Run:
 
 def _steps(found: Recording, ran: _Run) -> list[TracedStep]:
     n_pushes, steps = len(found.push_ends), []
+    attention = iter(ran.attention)
     for t, (gates, moment) in enumerate(zip(found.gates, found.moments, strict=True)):
         at_ends = gates if n_pushes else ()
         step = TracedStep(
@@ -231,10 +257,20 @@ def _steps(found: Recording, ran: _Run) -> list[TracedStep]:
             changed=moment.changed,
             places=moment.places,
             reads=moment.reads,
+            attention=() if ran.outputs[t] is None else next(attention, ()),
             output=ran.outputs[t],
         )
         steps.append(step)
     return steps
+
+
+def _shares(weights: Tensor) -> Shares:
+    chosen = (weights >= SMALLEST).nonzero()[:, 0]
+    return tuple(zip(chosen.tolist(), weights[chosen].tolist(), strict=True))
+
+
+def _between(symbols: str) -> str:
+    return "" if symbols == "chars" else " "
 
 
 class _Writer:

@@ -1,0 +1,74 @@
+"""What a trace tells besides the memory: what is right, how text is written, attention, remarks."""
+
+import pytest
+import torch
+
+from pushpop.models.spelling import attention_weights
+from pushpop.viewer.catalogue import open_model
+from pushpop.viewer.colours import hues
+from pushpop.viewer.remark import remark
+from pushpop.viewer.trace import Example, generate, trace
+from tests.viewer.models import random_model, text_model
+
+
+def test_a_typed_source_of_a_task_is_judged() -> None:
+    assert Example(("a1", "a2")).judged_by("reverse").target == ("a2", "a1")
+    assert Example(("a1", "a2")).judged_by("no task").target is None
+    assert Example(("a1",)).judged_by("flip").target is None
+    assert Example(("a1",), ("a7",)).judged_by("reverse").target == ("a7",)
+
+
+def test_attention_is_told_where_something_is_written() -> None:
+    model = text_model()
+    told = trace(model, Example(tuple("abcab")), max_length=4)
+    ids = [model.vocabulary.target.index(s) + 1 for s in told.output]
+    weights = attention_weights(model, told.source, ids)
+    shown = [step.attention for step in told.steps if step.output]
+    for row, shares in zip(weights, shown, strict=False):
+        dense = torch.zeros(5)
+        for place, weight in shares:
+            dense[place] = weight
+        torch.testing.assert_close(dense, row.where(row >= 0.01, torch.tensor(0.0)))
+    assert all(step.attention == () for step in told.steps if not step.output)
+
+
+def test_a_model_without_attention_has_none() -> None:
+    told = trace(random_model("queue"), Example(("a1", "a2")), max_length=2)
+    assert {step.attention for step in told.steps} == {()}
+
+
+def test_text_has_the_models_own_separators() -> None:
+    told = trace(text_model(), Example(tuple("ab c")), max_length=3)
+    assert told.source_text() == "ab c"
+    assert told.target_text("abc") == "abc"
+    told = trace(random_model("queue"), Example(("a1", "a2")), max_length=3)
+    assert told.source_text() == "a1 a2"
+
+
+@pytest.mark.parametrize("name", ["svo-sov-deque", "gender-queue"])
+def test_words_that_belong_together_have_one_colour(name: str) -> None:
+    entry = open_model(name)
+    assert entry.task
+    told = trace(entry.model, generate(entry.task, 14, 1), task=entry.task)
+    colours = hues(told)
+    pairs = {"svo-sov": [("si", "so"), ("vi", "vo"), ("oi", "oo")], "gender": [("me", "mg")]}
+    seen = 0
+    for source, target in pairs[entry.task]:
+        for number in range(34):
+            if f"{source}{number}" in told.source and f"{target}{number}" in colours:
+                assert colours[f"{source}{number}"] == colours[f"{target}{number}"]
+                seen += 1
+    assert seen > 0
+
+
+def test_a_memory_that_stays_empty_is_remarked_on() -> None:
+    idle = trace(text_model(push=-20.0), Example(tuple("abcab")), max_length=4)
+    assert remark(idle).startswith("The memory is hardly used here: of 5 symbols read, 0 were")
+    assert "The attention does the work" in remark(idle)
+
+
+@pytest.mark.parametrize("name", ["reverse-stack", "copy-queue", "flip-deque"])
+def test_a_memory_that_works_is_not_remarked_on(name: str) -> None:
+    entry = open_model(name)
+    assert entry.task
+    assert remark(trace(entry.model, generate(entry.task, 12, 1))) == ""
