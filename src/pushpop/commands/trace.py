@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pushpop.errors import InputError
+from pushpop.streams import as_text
 
 if TYPE_CHECKING:
     from pushpop.models import Transducer
@@ -49,8 +50,8 @@ def trace(
         raise InputError(f"{out}: expected a name that ends in {', '.join(FORMATS)}")
     entry = open_model(model)
     if input is not None:
-        wanted = None if target is None else tuple(target_symbols(entry.model, target))
-        source = parse_line(entry.model, input, "input", with_blanks=False).symbols
+        wanted = None if target is None else tuple(target_symbols(entry.model, as_text(target)))
+        source = parse_line(entry.model, as_text(input), "input", with_blanks=False).symbols
         say_unknown(unknown_symbols(entry.model, [source]))
         example = Example(tuple(source), wanted).judged_by(task or entry.task)
     elif target is not None:

@@ -14,7 +14,7 @@ LONGEST = 20_000
 MOST_BYTES = 4 * LONGEST + 100
 """Bytes of a line after which the rest of it is not even kept."""
 BOM = b"\xef\xbb\xbf"
-BAD = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd\ufffe\uffff]")
+BAD = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffd\ufffe\uffff]")
 NAMES = {
     "\x00": "a NUL character",
     "\r": "a carriage return inside a line",
@@ -89,5 +89,6 @@ def check_text(text: str) -> BadLine | None:
     if found is None:
         return None
     character = found[0]
-    name = NAMES.get(character, "a control character")
+    half = "\ud800" <= character <= "\udfff"  # of an argument, say, that is no UTF-8
+    name = NAMES.get(character, "half a character" if half else "a control character")
     return BadLine(found.start() + 1, f"{name} (U+{ord(character):04X})")
