@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/layers.md", "docs/own-data.md", "docs/tasks.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/layers.md", "docs/own-data.md"])
 def test_the_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
