@@ -20,6 +20,14 @@ except KeyboardInterrupt:  # Ctrl-C before `main` could see it
     raise SystemExit(130) from None
 
 
+START_HERE = """\
+pushpop COMMAND --help lists the options of a command, with examples. To begin with:
+  pushpop models                               trained models that come with pushpop
+  pushpop transduce reverse-stack              use one: type a1 a2 a3
+  pushpop trace reverse-stack -o trace.html    what its memory does, step by step
+  pushpop train reverse --memory stack --recipe pushpop --until-solved"""
+
+
 class Formatter(HelpFormatter):
     """Keeps the lines of a text that has several, the examples; one line is wrapped."""
 
@@ -55,7 +63,7 @@ class ShowVersion(Action):
 
 def main_parser() -> Parser:
     """Takes the name of a command, or asks for help or the version, and nothing else."""
-    parser = Parser(prog="pushpop", epilog="pushpop COMMAND --help lists the options of a command.")
+    parser = Parser(prog="pushpop", epilog=START_HERE)
     shown = "show the version of pushpop and exit"
     parser.add_argument("--version", action=ShowVersion, nargs=0, help=shown)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")

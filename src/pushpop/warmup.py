@@ -36,8 +36,8 @@ def compile_elsewhere() -> None:
     nothing can be trained. If the process fails, kernels are compiled as they are needed.
     """
     code = "from pushpop.warmup import compile_kernels; compile_kernels()"
-    with suppress(OSError):
-        subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    with suppress(OSError):  # there may be no interpreter to call
+        subprocess.run([sys.executable or "python", "-c", code], capture_output=True, check=False)
 
 
 def compile_kernels() -> None:

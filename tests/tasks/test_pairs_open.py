@@ -105,7 +105,7 @@ def test_commas_separate_columns_by_the_rules_of_csv(tmp_path: Path) -> None:
     data = b'a,x y\n"b, c",z\n"say ""d""",w\n'
     file = read(tmp_path, "pairs.csv", data, source_symbols="chars")
     assert ["".join(source) for source, _ in file.pairs] == ["a", "b, c", 'say "d"']
-    assert file.describe().endswith("; the first line is no header (a, x y)")
+    assert file.describe().endswith("; the first line is a pair (a, x y)")
     features = read(tmp_path, "pairs.csv", b"go,went,V;PST\nox,oxen,N;PL\n")
     assert features.form.features
     packed = read(tmp_path, "p.csv.gz", gzip.compress(data), source_symbols="chars")
@@ -122,7 +122,7 @@ def test_a_header_of_names_is_no_pair_and_that_is_said(header: bytes, tmp_path: 
 def test_other_first_lines_are_pairs_and_that_is_said_too(tmp_path: Path) -> None:
     file = read(tmp_path, "pairs.csv", b"word,sound\na,x\n")
     assert len(file.pairs) == 2
-    assert "; the first line is no header (word, sound)" in file.describe()
+    assert "; the first line is a pair (word, sound)" in file.describe()
     file = read(tmp_path, "pairs.tsv", b"source\ttarget\na\tx\n")
     assert len(file.pairs) == 2
     assert "the first line is read as a pair (source, target): take it out" in file.describe()

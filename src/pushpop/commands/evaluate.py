@@ -131,7 +131,7 @@ def print_pair_scores(
         print(json.dumps(scores.to_dict()))
         return
     figures = scores.to_dict()
-    print(f"{what} on {path}, {figures['pairs']:,} pairs")
+    print(f"{what} on {path}, {figures['pairs']:,} pairs{file.header}")
     print(f"accuracy           {figures['accuracy']:7.2%}   targets that are right as a whole")
     print(f"word error rate    {figures['word_error_rate']:7.2%}   those that are not")
     what = "labels that are wrong" if labels else "edits a symbol of the targets"

@@ -71,8 +71,8 @@ class PairsFile:
         what, verb = ("column", "is") if len(unused) == 1 else ("columns", "are")
         used = ",".join(str(k + 1) for k in self.columns.numbers)
         return (
-            f"{self.path}: {what} {', '.join(map(str, unused))} {verb} not used; --columns {used} "
-            "says that it is meant, or names others"
+            f"{self.path}: {what} {', '.join(map(str, unused))} {verb} not used; give --columns "
+            f"{used} if that is meant, or the columns to use"
         )
 
     def describe_repeated(self) -> str:
@@ -80,7 +80,9 @@ class PairsFile:
         distinct = len({(*source, "\t", *target) for source, target in self.pairs})
         if 10 * distinct >= 9 * len(self.pairs):
             return ""
-        return f"{self.path}: only {distinct:,} of {len(self.pairs):,} pairs are different"
+        return (
+            f"{self.path}: {distinct:,} of {len(self.pairs):,} pairs are distinct, the rest repeat"
+        )
 
     def describe_skipped(self) -> str:
         """How many rows were left out, and the first of them; nothing if none was."""
@@ -145,7 +147,7 @@ def _header(rows: list[Row], separator: Separator) -> str:
             del rows[0]
             return f"; the first line is a header ({shown})"
         return f"; the first line is read as a pair ({shown}): take it out if it is a header"
-    return f"; the first line is no header ({shown})" if separator.may_have_header else ""
+    return f"; the first line is a pair ({shown})" if separator.may_have_header else ""
 
 
 def _form(rows: Sequence[Row], columns: Columns, options: PairsOptions) -> TextForm:

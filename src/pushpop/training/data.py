@@ -193,7 +193,7 @@ class PairsFileData(Data):
         if self.seen:
             told.append(
                 f"{self.seen:,} of the {len(self.validation):,} validation pairs are also training "
-                "pairs: validation accuracy is too good"
+                "pairs: validation accuracy says little about new ones"
             )
         return [text for text in told if text]
 
