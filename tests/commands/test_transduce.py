@@ -1,6 +1,7 @@
 """`pushpop transduce` as it is met: in a terminal, behind a slow pipe, on files; beside `trace`."""
 
 import gzip
+import io
 import os
 import select
 import subprocess
@@ -100,7 +101,10 @@ def test_a_slow_pipe_is_answered_line_by_line() -> None:
 
 
 def test_a_file_is_read_packed_or_not(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     answers = Transducer.from_pretrained(run).transduce(["0101", "11"])
     plain, packed = tmp_path / "words.txt", tmp_path / "words.txt.gz"
@@ -110,6 +114,13 @@ def test_a_file_is_read_packed_or_not(
         capsys.readouterr()
         main(["transduce", str(run), str(path)])
         assert capsys.readouterr().out == f"{answers[0]}\n\n{answers[1]}\n"
+    with open(packed, encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        main(["transduce", str(run)])
+    assert capsys.readouterr().out == f"{answers[0]}\n\n{answers[1]}\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    main(["transduce", str(run)])
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def transduce(
     from pushpop.models.shipped import find_model
     from pushpop.models.spelling import unknown_symbols
     from pushpop.tasks.pairs_lines import lines_of
-    from pushpop.tasks.pairs_open import blocks_of, read_blocks
+    from pushpop.tasks.pairs_open import read_blocks, unpacked
     from pushpop.training.parallel import torch_threads
     from pushpop.training.trained import load_trained
 
@@ -72,8 +72,8 @@ def transduce(
 
             converse(found, model, lambda source, text: answer([source], [text])[0])
             return
-        blocks = blocks_of(sys.stdin.buffer) if file is None else read_blocks(file)
         where, unknown = file or "standard input", Counter[str]()
+        blocks = unpacked(where, sys.stdin.buffer) if file is None else read_blocks(file)
         try:
             for lines in _chunks(lines_of(blocks), where):
                 texts, sources, wrong = _parse(found, lines, where)

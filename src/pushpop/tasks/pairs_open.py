@@ -70,12 +70,7 @@ def read_blocks(path: str | Path, raw: bytes | None = None) -> Iterator[bytes]:
         if path.is_dir():
             raise InputError(f"{path}: a directory, expected a file of pairs")
         with open(path, "rb") if raw is None else io.BytesIO(raw) as file:
-            try:
-                yield from _checked(path, _unpacked(path, cast("BinaryIO", file)))
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise InputError(
-                    f"{path}: a gzip file that is cut off or damaged: {error}"
-                ) from None
+            yield from _checked(path, unpacked(str(path), cast("BinaryIO", file)))
 
 
 def blocks_of(stream: BinaryIO) -> Iterator[bytes]:
@@ -85,18 +80,21 @@ def blocks_of(stream: BinaryIO) -> Iterator[bytes]:
         yield block
 
 
-def _unpacked(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    blocks = blocks_of(file)
+def unpacked(name: str, stream: BinaryIO) -> Iterator[bytes]:
+    """What has arrived, piece by piece, unpacked if the stream begins as gzip files do."""
+    blocks = blocks_of(stream)
     head = next(blocks, b"")
-    if head.startswith(GZIP_START):
-        source = io.BufferedReader(_Chain(chain([head], blocks)))
-        with gzip.GzipFile(fileobj=source) as stream:
-            yield from blocks_of(cast("BinaryIO", stream))
+    if not head.startswith(GZIP_START):
+        if head and name.lower().endswith(GZIP):
+            raise InputError(f"{name}: its name ends in {GZIP}, and it is no gzip file")
+        yield from chain([head], blocks)
         return
-    if head and path.name.lower().endswith(GZIP):
-        raise InputError(f"{path}: its name ends in {GZIP}, and it is no gzip file")
-    yield head
-    yield from blocks
+    try:
+        source = io.BufferedReader(_Chain(chain([head], blocks)))
+        with gzip.GzipFile(fileobj=source) as text:
+            yield from blocks_of(cast("BinaryIO", text))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{name}: a gzip file that is cut off or damaged: {error}") from None
 
 
 class _Chain(io.RawIOBase):
