@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pushpop.errors import InputError
 
 HEADER_NAMES = {
-    *("source", "target", "src", "tgt", "trg", "input", "output", "in", "out", "x", "y"),
-    *("from", "to", "text", "label", "labels", "tag", "tags", "features", "feature"),
+    *("source", "target", "src", "tgt", "trg", "input", "output", "inputs", "outputs"),
+    *("label", "labels", "tag", "tags", "features"),
 }
-"""What columns are called in a header."""
+"""What columns are called in a header, and what is hardly ever a source or a target itself."""
 
 
 class BadRow(InputError):
     """A row that is no pair."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """The fields of a line, and where it is, as in pairs.tsv:17."""
 
