@@ -16,9 +16,10 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pushpop needs Python 3.11 or newer; this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -c 'from pushpop.warmup import compile_kernels; compile_kernels()'
 	@touch $@
 
-demo: $(READY)  ## train a small Queue-LSTM to copy until it is solved, about two minutes; show it
+demo: $(READY)  ## train a small Queue-LSTM to copy until it is solved, about two minutes; pictures of it
 	$(BIN)/python examples/demo.py
 
 test: lint browser  ## lint, type checks and the whole test suite

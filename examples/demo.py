@@ -1,6 +1,6 @@
-"""Train a small Queue-LSTM to copy, and look at what it learnt. About two minutes on two cores.
+"""Train a small Queue-LSTM to copy, and look at what it learnt. About two minutes on a quiet core.
 
-python examples/demo.py [FOLDER]        stopped in between, it goes on where it was
+python examples/demo.py [FOLDER]        by default runs/demo; stopped in between, it goes on
 """
 
 import json
@@ -19,6 +19,7 @@ from rich.table import Table
 from pushpop import Transducer
 from pushpop.cli import main as pushpop
 from pushpop.experiments.paper import paper_results
+from pushpop.viewer.animate import animation
 from pushpop.viewer.draw import picture
 from pushpop.viewer.trace import generate, trace
 
@@ -40,10 +41,11 @@ def main(folder: Path) -> None:
     report = json.loads((folder / "report.json").read_text())
     console.print(results_table(report))
     show_transductions(console, Transducer.from_pretrained(folder))
-    for path in (draw_curve(folder), draw_memory(folder)):
-        console.print(f"picture: {path}", highlight=False, soft_wrap=True)
+    for what, path in {"the training": draw_curve(folder), **draw_memory(folder)}.items():
+        console.print(f"picture of {what}: {path}", highlight=False, soft_wrap=True)
     console.print(
         "\nNext:\n"
+        "  .venv/bin/pushpop models                   trained models that come with pushpop\n"
         f"  .venv/bin/pushpop trace {folder} -o trace.html       step through the memory's work\n"
         f"  .venv/bin/pushpop evaluate {folder} --lengths 128,256,512,1024\n"
         "  .venv/bin/pushpop train reverse --memory stack --recipe pushpop --until-solved\n"
@@ -58,7 +60,7 @@ def results_table(report: dict[str, Any]) -> Table:
     """The accuracies beside the paper's."""
     paper = paper_results()["copy", "queue"]
     table = Table(title=f"Queue-LSTM on copying, {report['step']} batches", title_justify="left")
-    table.add_column("sources")
+    table.add_column("sources", no_wrap=True)
     for name in FIGURES:
         for who in ("here", "paper"):
             table.add_column(f"{name}, {who}", justify="right")
@@ -67,7 +69,8 @@ def results_table(report: dict[str, Any]) -> Table:
         for figure in FIGURES:
             printed = getattr(paper, f"{name}_{figure}")
             cells += [f"{report[name][figure]:.3f}", f"{printed:.2f}"]
-        table.add_row(f"{name} ({shortest}-{longest} symbols)", *cells)
+        seen = "trained on" if name == "train" else "never seen"
+        table.add_row(f"{shortest}-{longest} symbols, {seen}", *cells)
     return table
 
 
@@ -100,15 +103,20 @@ def draw_curve(folder: Path) -> Path:
     return path
 
 
-def draw_memory(folder: Path) -> Path:
-    """The strengths of the queue's cells over time, on a source of 12 symbols."""
+def draw_memory(folder: Path) -> dict[str, Path]:
+    """The strengths of the queue's cells over time, on a source of 12 symbols: a still picture, and
+    one that moves."""
     told = trace(
         Transducer.from_pretrained(folder), generate("copy", 12, 0), name="copy", task="copy"
     )
-    path = folder / "memory.png"
-    path.write_bytes(picture(told, "png"))
-    return path
+    still, moving = folder / "memory.png", folder / "demo.gif"
+    still.write_bytes(picture(told, "png"))
+    moving.write_bytes(animation(told))
+    return {"the memory": still, "the memory at work": moving}
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 2 or any(each.startswith("-") for each in sys.argv[1:]):
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/demo"))

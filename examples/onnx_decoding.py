@@ -100,4 +100,12 @@ def _session(path: Path) -> Any:
 
 
 if __name__ == "__main__":
-    print(*Decoder(sys.argv[1]).decode(sys.argv[2].split()))
+    if len(sys.argv) != 3 or not Path(sys.argv[1]).is_file():
+        print(f"{__doc__}\nexpected the file of a step, and a source", file=sys.stderr)
+        sys.exit(2)
+    decoder = Decoder(sys.argv[1])
+    known = decoder.about["vocabulary"]
+    for symbol in sys.argv[2].split():
+        if symbol not in known["source"] and known.get("unknown") is None:
+            sys.exit(f"{symbol!r} is no symbol of the model: {' '.join(known['source'])}")
+    print(*decoder.decode(sys.argv[2].split()))

@@ -2,6 +2,10 @@
 
 import pytest
 import torch
+from hypothesis import settings
+
+settings.register_profile("pushpop", deadline=None)  # no test is about speed
+settings.load_profile("pushpop")
 
 
 @pytest.fixture(autouse=True)

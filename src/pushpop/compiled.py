@@ -2,7 +2,8 @@
 
 Kernels are compiled at their first call and cached on disk. Where nothing can be cached (a
 read-only installation without a home directory, a full disk) they run uncached. A line on stderr
-says that kernels are being compiled, because that takes a while, or that they cannot be cached.
+says that kernels are being compiled, because that takes a while, or that they cannot be cached. A
+command compiles all of them at the first one that is missing (`warmup.py`), to say so once.
 
 Importing this module imports Numba: only modules of kernels do so.
 """
@@ -18,6 +19,8 @@ from numba import njit
 from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.core.options import DefaultOptions
+
+from pushpop.warmup import NOTICE, compile_elsewhere, is_first_miss
 
 _log = logging.getLogger("pushpop")  # without any handler, warnings go to stderr as they are
 _said: set[str] = set()
@@ -60,6 +63,14 @@ class _Cache(FunctionCache):
         self._imported = digest.hexdigest()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = self._load(sig, target_context)
+        if found is None and is_first_miss():
+            _say_once(NOTICE)
+            compile_elsewhere()
+            found = self._load(sig, target_context)
+        return found
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except OSError as error:

@@ -159,7 +159,7 @@ BAD_FILES = {
     "only a bom": (b"\xef\xbb\xbf", "only blank lines"),
     "utf-16": ("a\tb\n".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
     "utf-16 without bom": (("ab\tb\n" * 40).encode("utf-16-le"), "as in UTF-16; save it as UTF-8"),
-    "gzip": (b"\x1f\x8b\x08\x00rest", "a gzip file; unpack it first"),
+    "gzip": (b"\x1f\x8b\x08\x00rest", "a gzip file that is cut off or damaged"),
     "spreadsheet": (b"PK\x03\x04rest", "export it as tab-separated text"),
     "cr alone": (b"a\tb\rc\td\r", ":1: lines end with CR alone"),
     "commas": (b"a,b\nc,d\n", ":1: no tab, but commas; expected source, tab, target"),

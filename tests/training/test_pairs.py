@@ -10,6 +10,7 @@ from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.training import TrainConfig, train
 from pushpop.training.data import PairsFileData, make_data
+from pushpop.training.run import default_directory
 from pushpop.training.schedule import Progress
 from pushpop.training.session import Session
 from pushpop.training.trained import load_trained
@@ -204,3 +205,58 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: st
     with pytest.raises(InputError) as caught:
         TrainConfig.from_dict({"task": "pairs.tsv", **options})
     assert message in str(caught.value)
+
+
+SEEN = "validation pairs are also training pairs: validation accuracy says little about new ones"
+
+
+def told(path: Path, **options: Any) -> list[str]:
+    """The warnings about a file."""
+    lines = PairsFileData(tiny(path, **options)).messages()
+    return [line.removeprefix("warning: ") for line in lines if line.startswith("warning: ")]
+
+
+def test_nothing_is_warned_of_in_a_good_file(tmp_path: Path) -> None:
+    assert told(write_pairs(tmp_path)) == []
+    assert told(write_pairs(tmp_path), valid=str(write_pairs(tmp_path, "v.tsv", 1))) == [
+        f"1 of the 1 {SEEN}"
+    ]
+
+
+def test_a_column_that_is_dropped_is_warned_of_unless_it_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "three.tsv"
+    path.write_text("".join(f"{n}\t{n}\tseen {n}\n" for n in range(10)))
+    assert told(path) == [
+        f"{path}: column 3 is not used; give --columns 1,2 if that is meant, or the columns to use"
+    ]
+    assert told(path, columns="1,2") == []
+    path.write_text("".join(f"{n}\t{n}\tA;B\tseen\tx\n" for n in range(10)))
+    assert "columns 4, 5 are not used; give --columns 1,2,3 if" in told(path)[0]
+
+
+def test_pairs_that_are_repeated_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "same.tsv"
+    path.write_text("a\tb\n" * 60)
+    assert told(path) == [
+        f"{path}: 1 of 60 pairs are distinct, the rest repeat",
+        f"6 of the 6 {SEEN}",
+    ]
+    path.write_text("".join(f"{n % 19}\tx\n" for n in range(20)))  # now and then is nothing
+    assert not any("are distinct" in line for line in told(path))
+
+
+def test_a_packed_file_and_one_with_commas_are_trained_on(tmp_path: Path) -> None:
+    import gzip
+
+    plain = write_pairs(tmp_path)
+    packed, commas = tmp_path / "packed.tsv.gz", tmp_path / "commas.csv"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    commas.write_bytes(b"source,target\n" + plain.read_bytes().replace(b"\t", b","))
+    reports = [
+        train(tiny(path, epochs=1), tmp_path / name)
+        for name, path in (("plain", plain), ("packed", packed), ("commas", commas))
+    ]
+    assert reports[0]["valid"] == reports[1]["valid"] == reports[2]["valid"]
+    packed.write_bytes(gzip.compress(b"a\tb\n" * 2000))
+    assert TrainConfig(str(packed)).batch_size == 32
+    assert default_directory(TrainConfig(str(packed))) == "runs/packed-deque-seed0"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pushpop.commands.evaluate import evaluate
 from pushpop.commands.export import export
 from pushpop.commands.inspect import sample, sizes, tasks, version
+from pushpop.commands.models import models
 from pushpop.commands.report import report
 from pushpop.commands.serve import serve
 from pushpop.commands.sweep import sweep
@@ -18,6 +19,7 @@ from pushpop.commands.transduce import transduce
 COMMANDS: dict[str, Callable[..., None]] = {
     "version": version,
     "tasks": tasks,
+    "models": models,
     "sample": sample,
     "sizes": sizes,
     "train": train,
@@ -31,5 +33,10 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 SHORT = {("sample", "count"): "-n", ("trace", "out"): "-o"}
 """Options that have a letter too."""
-OPTIONAL = {("evaluate", "pairs"): "?", ("trace", "input"): "?", ("serve", "models"): "*"}
+OPTIONAL = {
+    ("evaluate", "pairs"): "?",
+    ("transduce", "file"): "?",
+    ("trace", "input"): "?",
+    ("serve", "models"): "*",
+}
 """Arguments that are not options and may be left out; "*": or be many."""

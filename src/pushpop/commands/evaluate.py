@@ -43,6 +43,10 @@ def evaluate(
         beam: how many predictions are pursued at once
         worst: how many of the worst predictions are shown
         as_json: print the figures as JSON
+
+    Examples:
+        pushpop evaluate reverse-stack --lengths 64,128,256,512
+        pushpop evaluate runs/pairs-deque-seed0 test.tsv --worst 20
     """
     from pushpop.evaluation import evaluate as accuracy
     from pushpop.experiments.records import check_saveable, save_length
@@ -115,7 +119,7 @@ def print_pair_scores(
             f"{path}: {file.columns}; expected {kind}, as the model was trained with; name the "
             f"columns, as in --columns {'1,2,3' if form.features else '1,2'}"
         )
-    for text in filter(None, (file.describe_skipped(),)):
+    for text in filter(None, (file.describe_skipped(), file.describe_unused())):
         print("pushpop:", text, file=sys.stderr)
     with torch_threads(1):
         scores = score_pairs(model, file.pairs, beam)
@@ -127,7 +131,7 @@ def print_pair_scores(
         print(json.dumps(scores.to_dict()))
         return
     figures = scores.to_dict()
-    print(f"{what} on {path}, {figures['pairs']:,} pairs")
+    print(f"{what} on {path}, {figures['pairs']:,} pairs{file.header}")
     print(f"accuracy           {figures['accuracy']:7.2%}   targets that are right as a whole")
     print(f"word error rate    {figures['word_error_rate']:7.2%}   those that are not")
     what = "labels that are wrong" if labels else "edits a symbol of the targets"

@@ -11,6 +11,9 @@ def export(model: str, onnx: str = "") -> None:
     Args:
         model: a run directory, a saved model, or the name of a model that comes with pushpop
         onnx: the file to write, as in step.onnx; a model with an encoder has a second one beside it
+
+    Examples:
+        pushpop export reverse-stack --onnx step.onnx
     """
     if not onnx:
         raise InputError("no file given: expected --onnx FILE, as in --onnx step.onnx")

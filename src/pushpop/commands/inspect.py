@@ -22,7 +22,11 @@ show something and fit in a line."""
 
 
 def version() -> None:
-    """Print the version of pushpop and of what it computes with."""
+    """Print the version of pushpop and of what it computes with.
+
+    Examples:
+        pushpop version
+    """
     from importlib.metadata import version as installed
 
     print(" ".join(f"{name} {installed(name)}" for name in ("pushpop", "torch", "numba", "numpy")))
@@ -36,6 +40,10 @@ def sample(task: str, count: int = 5, lengths: str = "8-12", seed: int = 0) -> N
         count: how many pairs, at least 1
         lengths: shortest and longest source, as in 8-12, or one length
         seed: the same seed gives the same pairs
+
+    Examples:
+        pushpop sample reverse -n 3 --lengths 4-6
+        pushpop sample my-grammar.itg --lengths 20
     """
     from pushpop.tasks import get_task, parse_lengths
 
@@ -47,7 +55,11 @@ def sample(task: str, count: int = 5, lengths: str = "8-12", seed: int = 0) -> N
 
 
 def tasks() -> None:
-    """List the tasks by family, each with an example: source ||| target."""
+    """List the tasks by family, each with an example: source ||| target.
+
+    Examples:
+        pushpop tasks
+    """
     from itertools import groupby
 
     from pushpop.tasks import TASKS, get_task
@@ -80,6 +92,9 @@ def sizes(embedding: int = 64) -> None:
 
     Args:
         embedding: the width of the embeddings; the paper's figures are for 64
+
+    Examples:
+        pushpop sizes
     """
     from itertools import groupby
 

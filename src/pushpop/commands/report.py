@@ -12,6 +12,10 @@ def report(results: str, out: str = "", page: str = "", collect: str = "") -> No
         page: a Markdown file in which the tables are replaced that stand between marks, as in
             <!-- mini/table.md --> and <!-- /mini/table.md --> for a folder named mini
         collect: copy the runs' small files into this folder, to keep them, and leave
+
+    Examples:
+        pushpop report runs/mini
+        pushpop report runs/mini --out report
     """
     from pathlib import Path
 

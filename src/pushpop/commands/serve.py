@@ -17,6 +17,10 @@ def serve(
         port: the port to listen at; 0 takes a free one
         allow_host: more names that the server is asked for by, such as a proxy's, with commas in
             between; requests for other names are refused
+
+    Examples:
+        pushpop serve
+        pushpop serve reverse-stack runs/copy-queue-seed0 --port 0
     """
     from pushpop.viewer.listening import listen
 

@@ -25,6 +25,10 @@ def sweep(
         only: the runs with these options, as in task=copy,model=queue,model=deque
         ray: run on a Ray cluster whose nodes share the folder: its address, auto, or local
         dry_run: list the runs and leave
+
+    Examples:
+        pushpop sweep smoke
+        pushpop sweep mini --workers 2 --only task=copy --dry-run
     """
     import os
     from pathlib import Path

@@ -1,8 +1,14 @@
 """`pushpop trace`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pushpop.errors import InputError
+from pushpop.streams import as_text
+
+if TYPE_CHECKING:
+    from pushpop.models import Transducer
+    from pushpop.viewer.trace import Trace
 
 
 def trace(
@@ -26,8 +32,13 @@ def trace(
         task: the task to draw from; by default the one that the model was trained on
         length: the length of the source that is drawn
         seed: the same seed draws the same source
+
+    Examples:
+        pushpop trace reverse-stack
+        pushpop trace reverse-stack "a1 a2 a3" -o trace.gif
     """
-    from pushpop.models.spelling import source_symbols, target_symbols
+    from pushpop.commands.transduce import parse_line, say_unknown
+    from pushpop.models.spelling import target_symbols, unknown_symbols
     from pushpop.viewer.catalogue import open_model
     from pushpop.viewer.export import FORMATS, export
     from pushpop.viewer.remark import remark
@@ -39,9 +50,10 @@ def trace(
         raise InputError(f"{out}: expected a name that ends in {', '.join(FORMATS)}")
     entry = open_model(model)
     if input is not None:
-        wanted = None if target is None else tuple(target_symbols(entry.model, target))
-        typed = Example(tuple(source_symbols(entry.model, input)), wanted)
-        example = typed.judged_by(task or entry.task)
+        wanted = None if target is None else tuple(target_symbols(entry.model, as_text(target)))
+        source = parse_line(entry.model, as_text(input), "input", with_blanks=False).symbols
+        say_unknown(unknown_symbols(entry.model, [source]))
+        example = Example(tuple(source), wanted).judged_by(task or entry.task)
     elif target is not None:
         raise InputError("--target is the answer to an INPUT: give both, or neither")
     elif (drawn := task or entry.task) is None:
@@ -51,9 +63,11 @@ def trace(
     else:
         example = generate(drawn, length, seed)
     told = run(entry.model, example, name=entry.name, task=task or entry.task)
+    answer = _answer(entry.model, told)
+    right = None if told.target is None else told.finished and answer == told.target
     wanted_text = told.target_text(told.target or ())
-    verdict = {None: "", True: "  (right)", False: f"  (expected {wanted_text})"}[told.right]
-    print(f"{told.source_text()} ||| {told.target_text(told.output)}{verdict}", flush=True)
+    verdict = {None: "", True: "  (right)", False: f"  (expected {wanted_text})"}[right]
+    print(f"{told.source_text()} ||| {told.target_text(answer)}{verdict}", flush=True)
     if told.memory == "none":
         if entry.model.config.memory != "none":
             raise InputError(f"{model}: the model has several memories; only one can be traced")
@@ -62,3 +76,14 @@ def trace(
     for text in filter(None, (told.note, remark(told))):
         print(text)
     print(f"wrote {path}")
+
+
+def _answer(model: "Transducer", told: "Trace") -> tuple[str, ...]:
+    """What `pushpop transduce` writes: source symbols in the place of unknown ones."""
+    from pushpop.models import Hypothesis
+    from pushpop.models.spelling import copy_unknown
+
+    vocabulary = model.vocabulary
+    ids = vocabulary.encode_target(told.output) + vocabulary.target_output_start
+    found = Hypothesis(tuple(ids.tolist()), told.output, 0.0, told.finished)
+    return tuple(copy_unknown(model, told.source, found))

@@ -1,8 +1,6 @@
 """`pushpop train`: the options of a run are the fields of `TrainConfig`, and nothing else."""
 
 import sys
-from argparse import ArgumentParser
-from typing import Any
 
 from pushpop.errors import InputError
 
@@ -15,7 +13,16 @@ def train(
     print_config: bool = False,
     **options: str | None,
 ) -> None:
-    """Train a transducer; a run is a directory, and goes on where it was stopped."""
+    """Train a transducer; a run is a directory, and goes on where it was stopped.
+
+    Examples:
+        pushpop train reverse --memory stack --recipe pushpop --until-solved
+        pushpop train pairs.tsv --valid dev.tsv      your own pairs: source, tab, target
+        pushpop train labels.csv --form tagger       a label for every source symbol
+        pushpop train copy --memory queue            the paper's protocol
+        pushpop train --resume runs/copy-queue-seed0 --steps 20000
+        pushpop train copy --recipe pushpop --print-config > mine.yaml
+    """
     from pushpop.training.config import CHANGEABLE, TrainConfig, read_config_file
 
     given = {name: text for name, text in options.items() if text is not None}
@@ -70,35 +77,3 @@ def train(
         raise SystemExit(1) from None
     if is_leader():
         print(f"run: {directory}")
-
-
-def add_options(parser: ArgumentParser) -> None:
-    """An option for every field of `TrainConfig`, which reads the text; and what is about runs."""
-    from dataclasses import fields
-
-    from pushpop.training import TrainConfig
-
-    metavars: dict[Any, str] = {int: "N", float: "X", bool: "true|false"}
-    task, *options = fields(TrainConfig)
-    parser.add_argument("task", nargs="?", help=task.metadata["help"])
-    for option, metavar, text in (
-        ("--run", "DIR", "the run's directory; by default runs/TASK-MEMORY-seedN"),
-        (
-            "--resume",
-            "DIR",
-            "go on with the run in this directory; --steps and the like may be new",
-        ),
-        ("--config", "FILE", "a YAML or JSON file of options; the command line goes before it"),
-    ):
-        parser.add_argument(option, metavar=metavar, help=text)
-    parser.add_argument(
-        "--print-config", action="store_true", help="print all options as YAML and leave"
-    )
-    for each in options:
-        default = each.metadata["default"]
-        shown = "none" if default is None else str(default).lower()
-        text = f"{each.metadata['help']} (default: {shown})".replace("%", "%%")
-        switch: dict[str, Any] = {"nargs": "?", "const": "true"} if each.type is bool else {}
-        metavar = metavars.get(each.type, each.name.rpartition("_")[2].upper())
-        name = f"--{each.name.replace('_', '-')}"
-        parser.add_argument(name, metavar=metavar, help=text, **switch)

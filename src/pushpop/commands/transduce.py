@@ -3,60 +3,135 @@
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from functools import partial
+from typing import TYPE_CHECKING
 
 from pushpop.errors import InputError
 
 if TYPE_CHECKING:
     from pushpop.models import Hypothesis, Transducer
     from pushpop.models.prediction import ParsedSource
+    from pushpop.tasks.pairs_lines import Line
 
 AT_ONCE = 256
-"""Lines that are read before the first is answered; one by one from a terminal."""
+"""The most lines that are answered together. Lines that have arrived do not wait for others."""
 
 
 def transduce(
-    model: str, nbest: int = 0, beam: int = 1, max_length: int = 0, threads: int = 1
+    model: str,
+    file: str | None = None,
+    nbest: int = 0,
+    beam: int = 1,
+    max_length: int = 0,
+    threads: int = 1,
 ) -> None:
-    """Write a prediction for every line of standard input; blank lines stay blank.
+    """Write a prediction for every line of a file, of standard input, or that is typed.
 
     Args:
         model: a run directory, a saved model, or the name of a model that comes with pushpop
+            (pushpop models lists them)
+        file: a file of sources, one a line, also packed as .gz; by default standard input, and in
+            a terminal a prompt; blank lines stay blank
         nbest: write so many predictions of each line, best first, as source, prediction and log
-            probability between tabs
+            probability between tabs; by default one, alone
         beam: how many predictions are pursued at once; 1: the likeliest symbol at every step
         max_length: the most symbols in a prediction; by default twice the source's and 50 more
         threads: threads that torch computes with; several are slow where other programs run too
-    """
-    from pushpop.models.shipped import find_model
-    from pushpop.models.spelling import describe_unknown, unknown_symbols
-    from pushpop.training.parallel import torch_threads
-    from pushpop.training.trained import load_trained
 
+    Examples:
+        pushpop transduce reverse-stack              a prompt; try a1 a2 a3
+        pushpop transduce runs/pairs-deque-seed0 words.txt > sounds.txt
+        pushpop transduce runs/pairs-deque-seed0 --nbest 5 < words.txt
+    """
     bounds = {"nbest": (nbest, 0), "beam": (beam, 1), "max_length": (max_length, 0)}
     for name, (given, least) in {**bounds, "threads": (threads, 1)}.items():
         if given < least:
             raise InputError(f"{name} is {given}, expected {least} or more")
+    from pushpop.models.shipped import find_model
+    from pushpop.models.spelling import unknown_symbols
+    from pushpop.tasks.pairs_lines import lines_of
+    from pushpop.tasks.pairs_open import read_blocks, unpacked
+    from pushpop.training.parallel import torch_threads
+    from pushpop.training.trained import load_trained
+
+    if file is not None:
+        check_sources_file(file)
     found = load_trained(find_model(model)).model
-    unknown: Counter[str] = Counter()
-    try:
-        with torch_threads(threads):
-            for lines in _chunks(sys.stdin.buffer):
-                sources = [_parse(found, line, number) for number, line in lines if line]
+    decode = partial(
+        found.decode, beam=max(beam, nbest), nbest=max(1, nbest), max_length=max_length or None
+    )
+
+    def answer(sources: "list[ParsedSource]", texts: list[str]) -> list[str]:
+        """What is printed for each text; a blank one has no source."""
+        answers = iter(decode(sources))
+        return [_answer(text, next(answers), nbest) if text else "" for text in texts]
+
+    with torch_threads(threads):
+        if file is None and sys.stdin.isatty():
+            from pushpop.commands.prompt import converse
+
+            converse(found, model, lambda source, text: answer([source], [text])[0])
+            return
+        where, unknown = file or "standard input", Counter[str]()
+        blocks = unpacked(where, sys.stdin.buffer) if file is None else read_blocks(file)
+        try:
+            for lines in _chunks(lines_of(blocks), where):
+                texts, sources, wrong = _parse(found, lines, where)
                 unknown += unknown_symbols(found, [source.symbols for source in sources])
-                predicted = found.decode(
-                    sources,
-                    beam=max(beam, nbest),
-                    nbest=max(1, nbest),
-                    max_length=max_length or None,
-                )
-                answers = iter(predicted)
-                for _, line in lines:
-                    print(_answer(line, next(answers), nbest) if line else "")
-                sys.stdout.flush()
-    finally:
-        if unknown:
-            print("pushpop:", describe_unknown(unknown), file=sys.stderr)
+                if texts:
+                    print(*answer(sources, texts), sep="\n", flush=True)
+                if wrong is not None:
+                    raise wrong
+        finally:
+            say_unknown(unknown)
+
+
+def check_sources_file(path: str) -> None:
+    """Refuse a file that is there for something else, before a model is loaded."""
+    from pathlib import Path
+
+    from pushpop.tasks.pairs_open import is_csv
+
+    if not Path(path).exists():
+        raise InputError(
+            f"{path}: no such file; expected a file of sources, one a line; to type one, leave it "
+            "out"
+        )
+    if is_csv(path):
+        raise InputError(f"{path}: a .csv file; expected text with a source a line, without quotes")
+
+
+def parse_line(
+    model: "Transducer", text: str, where: str, *, with_blanks: bool = True
+) -> "ParsedSource":
+    """A line of text as a model reads it; `InputError` with its place if the model cannot.
+
+    `with_blanks`: a tagger that answers at blanks needs them in the line.
+    """
+    from pushpop.models import Tagger
+    from pushpop.models.prediction import parse_source
+    from pushpop.models.spelling import describe_sources
+    from pushpop.tasks.pairs_lines import check_text
+
+    if (bad := check_text(text)) is not None:
+        raise InputError(f"{where}:{bad.column}: {bad.what}")
+    try:
+        parsed = parse_source(model, text)
+        if with_blanks and isinstance(model, Tagger):
+            model.check_answers(parsed.symbols)
+        return parsed
+    except InputError as error:
+        knows_all = model.vocabulary.unknown is not None
+        hint = "" if knows_all else f"; the model reads {describe_sources(model)}"
+        raise InputError(f"{where}: {error}{hint}") from None
+
+
+def say_unknown(counts: Counter[str]) -> None:
+    """A line on stderr with the symbols that the model does not know, if there are any."""
+    from pushpop.models.spelling import describe_unknown
+
+    if counts:
+        print("pushpop:", describe_unknown(counts), file=sys.stderr)
 
 
 def _answer(line: str, found: "list[Hypothesis]", nbest: int) -> str:
@@ -67,39 +142,33 @@ def _answer(line: str, found: "list[Hypothesis]", nbest: int) -> str:
     return "\n".join(f"{source}\t{one.text}\t{one.score:.4f}" for one in found)
 
 
-def _parse(model: "Transducer", line: str, number: int) -> "ParsedSource":
-    from pushpop.models import Tagger
-    from pushpop.models.prediction import parse_source
+def _parse(
+    model: "Transducer", lines: list[tuple[int, str]], where: str
+) -> "tuple[list[str], list[ParsedSource], InputError | None]":
+    """The texts of the lines before the first bad one, their sources, and what is wrong then."""
+    texts: list[str] = []
+    sources = []
+    for number, text in lines:
+        try:
+            sources += [parse_line(model, text, f"{where}:{number}")] if text else []
+        except InputError as error:
+            return texts, sources, error
+        texts.append(text)
+    return texts, sources, None
 
-    try:
-        parsed = parse_source(model, line)
-        if isinstance(model, Tagger):
-            model.check_answers(parsed.symbols)
-        return parsed
-    except InputError as error:
-        raise InputError(f"standard input:{number}: {error}") from None
 
-
-def _chunks(stream: BinaryIO) -> Iterator[list[tuple[int, str]]]:
+def _chunks(arrived: "Iterator[list[Line]]", where: str) -> Iterator[list[tuple[int, str]]]:
     """Numbers and texts of some lines at a time; a blank line is an empty text."""
-    from pushpop.tasks.pairs_lines import BadLine, check_line
-
-    most = 1 if stream.isatty() else AT_ONCE
-    chunk: list[tuple[int, str]] = []
-    offset = 0
-    for number, data in enumerate(stream, 1):
-        line = data.removesuffix(b"\n").removesuffix(b"\r")
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")
-        text = check_line(line, offset)
-        if isinstance(text, BadLine):
-            if chunk:
+    for lines in arrived:
+        chunk: list[tuple[int, str]] = []
+        for number, text in lines:
+            if not isinstance(text, str):
+                if chunk:
+                    yield chunk
+                raise InputError(f"{where}:{number}:{text.column}: {text.what}")
+            chunk.append((number, text if text.strip(" ") else ""))
+            if len(chunk) == AT_ONCE:
                 yield chunk
-            raise InputError(f"standard input:{number}:{text.column}: {text.what}")
-        chunk.append((number, text if text.strip(" ") else ""))
-        offset += len(data)
-        if len(chunk) == most:
+                chunk = []
+        if chunk:
             yield chunk
-            chunk = []
-    if chunk:
-        yield chunk

@@ -28,7 +28,7 @@ from pushpop.experiments.table import (
     to_markdown,
 )
 from pushpop.files import write_file
-from pushpop.tasks.pairs_file import is_pairs_file
+from pushpop.tasks.pairs_open import is_pairs_file
 
 NO_FIGURES = "no figures: they need matplotlib (pip install 'pushpop[plot]')"
 

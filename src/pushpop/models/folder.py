@@ -17,6 +17,8 @@ from tempfile import mkdtemp
 from pushpop.errors import InputError, reading, writing
 from pushpop.files import flush_directory, write_flushed
 
+CONFIG_FILE, VOCABULARY_FILE, TENSORS_FILE = "config.json", "vocabulary.json", "model.safetensors"
+"""The files of a saved model."""
 COMPLETE = ".saved"
 STAGING = ".saving-"
 LEFT_BEHIND = 3600  # seconds after which a staging folder is nobody's

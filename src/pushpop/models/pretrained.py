@@ -14,7 +14,14 @@ from torch import Tensor
 
 from pushpop.errors import InputError
 from pushpop.models.config import TransducerConfig
-from pushpop.models.folder import read_file, write_together
+from pushpop.models.folder import (
+    CONFIG_FILE,
+    TENSORS_FILE,
+    VOCABULARY_FILE,
+    read_file,
+    write_together,
+)
+from pushpop.models.shipped import shipped_models
 from pushpop.tasks import Vocabulary
 from pushpop.tasks.pairs_text import TextForm
 
@@ -23,7 +30,6 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "pushpop", 2
 Model = TypeVar("Model", bound="Transducer")
-CONFIG_FILE, VOCABULARY_FILE, TENSORS_FILE = "config.json", "vocabulary.json", "model.safetensors"
 KEYS = ("format", "version", "model", "text", "dtype", "sha256", "metadata")
 SINCE_2 = {"encoder": "none", "attention": False, "heads": 1, "dropout": 0.0}
 """Settings that models of version 1 did not have; nor did they have `text`."""
@@ -60,6 +66,8 @@ def load_pretrained(cls: type[Model], folder: str | PathLike[str]) -> Model:
     import pushpop.models.tagger  # noqa: F401  # a subclass of Transducer, even if nobody named it
 
     folder = Path(folder)
+    if not folder.exists():
+        folder = shipped_models().get(str(folder), folder)
     known: tuple[type[Model], ...] = (*cls.__subclasses__(), cls)  # cls before a user's subclass
     classes = {f"{FORMAT} {each.form}": each for each in known}
     config = _read_config(folder, list(classes))

@@ -22,6 +22,20 @@ def source_symbols(model: "Transducer", text: str) -> list[str]:
     return text.split() if model.text is None else model.text.read_line(text)
 
 
+def describe_sources(model: "Transducer") -> str:
+    """What text a model reads, with an example of the model's own symbols."""
+    symbols = [each for each in model.vocabulary.source if each != model.vocabulary.unknown]
+    letters = [each for each in symbols if each.isalnum()][:3] or symbols[:3]
+    form = model.text
+    if form is None or form.source == "spaces":
+        what = f"symbols between spaces, as in {' '.join(letters)}"
+    else:
+        what = f"text, as in {''.join(letters)}"
+    if model.vocabulary.blank is not None:
+        what += f", and a {model.vocabulary.blank} for each symbol of the answer"
+    return f"{what}, a tab and features" if form is not None and form.features else what
+
+
 def target_symbols(model: "Transducer", text: str) -> list[str]:
     """The symbols of a target."""
     return text.split() if model.text is None else model.text.target_symbols(text)

@@ -306,7 +306,9 @@ class Transducer(nn.Module):
     def from_pretrained(cls, folder: str | PathLike[str]) -> Self:
         """The model that `save_pretrained` wrote, on the CPU; `InputError` if anything is off.
 
-        A folder that holds a model of a subclass, such as a `Tagger`, gives that.
+        If there is no such folder, the name may be that of a model that comes with the package
+        (`pushpop models` lists them). A folder that holds a model of a subclass, such as a
+        `Tagger`, gives that.
         """
         return load_pretrained(cls, folder)
 

@@ -47,12 +47,14 @@ def parse_columns(text: str) -> Columns:
     return Columns(numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else None)
 
 
-def guess_columns(rows: Sequence[Fields], where: str) -> Columns:
+def guess_columns(rows: Sequence[Fields], where: str, separator: str = "tab") -> Columns:
     """Two columns are source and target; a column of `A;B` lists besides two others, features."""
     rows = rows[:LOOKED_AT]
     count = Counter(map(len, rows)).most_common(1)[0][0]
     if count < 2:
-        raise InputError(f"{where}: no tab{_other_separator(rows)}; expected source, tab, target")
+        raise InputError(
+            f"{where}: no {separator}{_other_separator(rows)}; expected source, {separator}, target"
+        )
     rows = [row for row in rows if len(row) == count]
     listed = [
         column
@@ -73,7 +75,8 @@ def guess_symbols(texts: Sequence[str]) -> Symbols:
 
 
 def _other_separator(rows: Sequence[Fields]) -> str:
-    names = {"|||": "'|||'", ";": "semicolons", ",": "commas", "  ": "several spaces"}
+    names = {"|||": "'|||'", ";": "semicolons", ",": "commas", "\t": "tabs"}
+    names["  "] = "several spaces"
     for mark, name in names.items():
         if 2 * sum(mark in row[0].strip() for row in rows) > len(rows):
             return f", but {name}"

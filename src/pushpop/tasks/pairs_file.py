@@ -1,25 +1,24 @@
-"""A file of pairs: tab-separated columns, UTF-8, no quoting. A bad row is named, or skipped."""
+"""A file of pairs: columns between tabs, without quotes, or between commas, as in CSV; UTF-8.
+
+A bad row is named, or skipped.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from pushpop.errors import InputError
-from pushpop.tasks.pairs_columns import Columns, Fields, guess_columns, guess_symbols, parse_columns
-from pushpop.tasks.pairs_lines import BadLine, lines_of, read_bytes
+from pushpop.errors import InputError, reading
+from pushpop.tasks.pairs_columns import Columns, guess_columns, guess_symbols, parse_columns
+from pushpop.tasks.pairs_lines import BadLine, lines_of
+from pushpop.tasks.pairs_open import is_csv, read_blocks
+from pushpop.tasks.pairs_rows import SEPARATORS, BadRow, Row, Separator, is_header
 from pushpop.tasks.pairs_text import FEATURE_SEPARATOR, Normalise, Symbols, TextForm
-
-ENDINGS = (".tsv", ".txt", ".tab")
 
 Pair = tuple[list[str], list[str]]
 """Source and target as symbols, features before the source."""
-
-
-def is_pairs_file(name: str) -> bool:
-    """Whether a task's name is the path of a file of pairs."""
-    return name.endswith(ENDINGS)
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,7 @@ class PairsFile:
     columns: Columns
     digest: str  # SHA-256 of the file
     skipped: list[str]  # a message for each bad row
+    header: str = ""  # what was taken for the first line, if that is not obvious
 
     def describe(self) -> str:
         """How the file was read, in a line."""
@@ -60,7 +60,28 @@ class PairsFile:
         unicode = "not normalised" if form.normalise == "none" else form.normalise.upper()
         return (
             f"{self.path}: {len(self.pairs):,} pairs; {self.columns}; source: "
-            f"{words[form.source]}, target: {words[form.target]}{features}; {unicode}"
+            f"{words[form.source]}, target: {words[form.target]}{features}; {unicode}{self.header}"
+        )
+
+    def describe_unused(self) -> str:
+        """The columns that nobody asked to leave out, and are; nothing if there are none."""
+        unused = [k + 1 for k in range(self.columns.count or 0) if k not in self.columns.numbers]
+        if not unused:
+            return ""
+        what, verb = ("column", "is") if len(unused) == 1 else ("columns", "are")
+        used = ",".join(str(k + 1) for k in self.columns.numbers)
+        return (
+            f"{self.path}: {what} {', '.join(map(str, unused))} {verb} not used; give --columns "
+            f"{used} if that is meant, or the columns to use"
+        )
+
+    def describe_repeated(self) -> str:
+        """How many pairs are different, if more than a tenth are repeated."""
+        distinct = len({(*source, "\t", *target) for source, target in self.pairs})
+        if 10 * distinct >= 9 * len(self.pairs):
+            return ""
+        return (
+            f"{self.path}: {distinct:,} of {len(self.pairs):,} pairs are distinct, the rest repeat"
         )
 
     def describe_skipped(self) -> str:
@@ -71,14 +92,12 @@ class PairsFile:
         return f"{self.path}: {rows} skipped, the first: {self.skipped[0]}"
 
 
-class BadRow(InputError):
-    """A row that is no pair."""
-
-
 def read_pairs(path: str | Path, options: PairsOptions | None = None) -> PairsFile:
     """Read a file of pairs; the first bad row is an `InputError` unless bad rows are skipped."""
     options, path = options or PairsOptions(), Path(path)
-    data = read_bytes(path)
+    with reading(path):
+        raw = None if path.is_dir() else path.read_bytes()
+    separator = SEPARATORS["csv" if is_csv(path) else "tabs"]
     skipped: list[str] = []
 
     def refuse(error: BadRow) -> None:
@@ -86,34 +105,54 @@ def read_pairs(path: str | Path, options: PairsOptions | None = None) -> PairsFi
             raise InputError(str(error))
         skipped.append(str(error))
 
-    rows: list[tuple[int, Fields]] = []
-    for number, line in lines_of(data):
-        if isinstance(line, BadLine):
-            refuse(BadRow(f"{path}:{number}:{line.column}: {line.what}"))
-        else:
-            rows.append((number, line.split("\t")))
+    rows: list[Row] = []
+    for number, line in chain.from_iterable(lines_of(read_blocks(path, raw))):
+        try:
+            if isinstance(line, BadLine):
+                raise BadRow(f"{path}:{number}:{line.column}: {line.what}")
+            if line.strip(" "):
+                rows.append(separator.row(f"{path}:{number}", line))
+        except BadRow as error:
+            refuse(error)
+    header = _header(rows, separator)
     if not rows:
         what = f"no good row; {skipped[0]}" if skipped else "only blank lines"
         raise InputError(f"{path}: {what}, expected pairs of strings")
     if options.columns:
         columns = parse_columns(options.columns)
     else:
-        columns = guess_columns([fields for _, fields in rows], f"{path}:{rows[0][0]}")
-    form = _form([fields for _, fields in rows], columns, options)
+        columns = guess_columns([row.fields for row in rows], rows[0].where, separator.name)
+    form = _form(rows, columns, options)
     pairs = []
-    for number, fields in rows:
+    for row in rows:
         try:
-            pairs.append(_pair(fields, columns, form, f"{path}:{number}", options.labels))
+            pairs.append(_pair(row, columns, form, options.labels))
         except BadRow as error:
             refuse(error)
     if not pairs:
         raise InputError(f"{path}: no good row; the first: {skipped[0]}")
-    return PairsFile(path, pairs, form, columns, sha256(data).hexdigest(), skipped)
+    digest = sha256(raw or b"").hexdigest()
+    return PairsFile(path, pairs, form, columns, digest, skipped, header)
 
 
-def _form(rows: Sequence[Fields], columns: Columns, options: PairsOptions) -> TextForm:
+def _header(rows: list[Row], separator: Separator) -> str:
+    """Take the header of a CSV file out, and say what was taken for the first line."""
+    if not rows:
+        return ""
+    shown = ", ".join(rows[0].fields)
+    if len(shown) > 40:
+        shown = f"{shown[:40]}..."
+    if is_header(rows[0].fields):
+        if separator.may_have_header and len(rows) > 1:
+            del rows[0]
+            return f"; the first line is a header ({shown})"
+        return f"; the first line is read as a pair ({shown}): take it out if it is a header"
+    return f"; the first line is a pair ({shown})" if separator.may_have_header else ""
+
+
+def _form(rows: Sequence[Row], columns: Columns, options: PairsOptions) -> TextForm:
     """What was told about the sides, and a guess about what was not."""
-    whole = [fields for fields in rows if len(fields) > max(columns.numbers)]
+    whole = [row.fields for row in rows if len(row.fields) > max(columns.numbers)]
     source, target = (
         given or guess_symbols([fields[column] for fields in whole])
         for given, column in (
@@ -124,18 +163,15 @@ def _form(rows: Sequence[Fields], columns: Columns, options: PairsOptions) -> Te
     return TextForm(source, target, columns.features is not None, options.normalise)
 
 
-def _pair(
-    fields: Fields, columns: Columns, form: TextForm, where: str, labels: bool = False
-) -> Pair:
+def _pair(row: Row, columns: Columns, form: TextForm, labels: bool = False) -> Pair:
+    fields = row.fields
     if columns.count is not None and len(fields) != columns.count:
         found = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
-        at = _start(fields, min(columns.count, len(fields)))
-        raise BadRow(f"{where}:{at}: {found}, expected {columns.count}")
+        raise row.bad(min(columns.count, len(fields)), f"{found}, expected {columns.count}")
     for number in columns.numbers:
         if number >= len(fields):
-            at = _start(fields, len(fields))
-            raise BadRow(f"{where}:{at}: no column {number + 1}; the row has {len(fields)}")
-    features = _features(fields, columns, form, where)
+            raise row.bad(len(fields), f"no column {number + 1}; the row has {len(fields)}")
+    features = _features(row, columns, form)
     source = form.source_symbols(fields[columns.source])
     target = form.target_symbols(fields[columns.target])
     for side, symbols, column in (
@@ -143,25 +179,26 @@ def _pair(
         ("target", target, columns.target),
     ):
         if not symbols:
-            raise BadRow(f"{where}:{_start(fields, column)}: the {side} is empty")
+            raise row.bad(column, f"the {side} is empty")
     source = [*features, *source]
     if labels and len(source) != len(target):
         counted = f" ({len(features)} of them features)" if features else ""
-        raise BadRow(
-            f"{where}:{_start(fields, columns.target)}: {len(target)} labels for {len(source)} "
-            f"source symbols{counted}, expected one for each"
+        raise row.bad(
+            columns.target,
+            f"{len(target)} labels for {len(source)} source symbols{counted}, expected one for "
+            "each",
         )
     return source, target
 
 
-def _features(fields: Fields, columns: Columns, form: TextForm, where: str) -> list[str]:
+def _features(row: Row, columns: Columns, form: TextForm) -> list[str]:
     if columns.features is None:
         return []
-    text = fields[columns.features]
+    text = row.fields[columns.features]
     problem = check_features(text)
     if problem is not None:
         offset, what = problem
-        raise BadRow(f"{where}:{_start(fields, columns.features) + offset}: {what}")
+        raise row.bad(columns.features, what, offset)
     return form.feature_symbols(text)
 
 
@@ -177,10 +214,3 @@ def check_features(text: str) -> tuple[int, str] | None:
             return at, f"a space in the feature {part!r}, expected some as in V;PST;3"
         at += len(part) + 1
     return None
-
-
-def _start(fields: Fields, column: int) -> int:
-    """The character at which a column begins, from 1; past the last column, the end of the row."""
-    if column >= len(fields):
-        return sum(map(len, fields)) + len(fields)
-    return sum(len(field) + 1 for field in fields[:column]) + 1

@@ -5,26 +5,16 @@ characters from 1: bytes that are no UTF-8, control characters, and so on.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-
-from pushpop.errors import InputError, reading
 
 LONGEST = 20_000
 """Characters in a line: far beyond any pair that a model could learn."""
 
-KINDS_OF_FILE = {
-    b"\xff\xfe": "UTF-16 text; save it as UTF-8",
-    b"\xfe\xff": "UTF-16 text; save it as UTF-8",
-    b"\x1f\x8b": "a gzip file; unpack it first",
-    b"PK\x03\x04": "a zip file or a spreadsheet; export it as tab-separated text",
-    b"BZh": "a bzip2 file; unpack it first",
-    b"\xfd7zXZ\x00": "an xz file; unpack it first",
-    b"\x28\xb5\x2f\xfd": "a zstd file; unpack it first",
-    b"%PDF": "a PDF; expected text",
-}
-BAD = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd\ufffe\uffff]")
+MOST_BYTES = 4 * LONGEST + 100
+"""Bytes of a line after which the rest of it is not even kept."""
+BOM = b"\xef\xbb\xbf"
+BAD = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffd\ufffe\uffff]")
 NAMES = {
     "\x00": "a NUL character",
     "\r": "a carriage return inside a line",
@@ -47,33 +37,37 @@ class BadLine:
     what: str
 
 
-def read_bytes(path: str | Path) -> bytes:
-    """The contents of a text file; `InputError` if it cannot be one."""
-    path = Path(path)
-    with reading(path):
-        if path.is_dir():
-            raise InputError(f"{path}: a directory, expected a file of pairs")
-        data = path.read_bytes()
-    for start, kind in KINDS_OF_FILE.items():
-        if data.startswith(start):
-            raise InputError(f"{path}: {kind}")
-    if not data:
-        raise InputError(f"{path}: the file is empty, expected pairs of strings")
-    if b"\r" in data and b"\n" not in data:
-        raise InputError(f"{path}:1: lines end with CR alone; save it with LF or CRLF")
-    if data[1:200:2].count(0) > 50 or data[0:200:2].count(0) > 50:
-        raise InputError(f"{path}: every other byte is 0, as in UTF-16; save it as UTF-8")
-    return data
+TOO_LONG = BadLine(LONGEST + 1, f"more than {LONGEST:,} characters, expected at most that")
+
+Line = tuple[int, str | BadLine]
+"""Its number, from 1, and its text."""
 
 
-def lines_of(data: bytes) -> Iterator[tuple[int, str | BadLine]]:
-    """Number and text of each line that is not blank; a byte order mark at the start is no text."""
-    offset = 3 if data.startswith(b"\xef\xbb\xbf") else 0
-    for number, line in enumerate(data[offset:].split(b"\n"), 1):
-        text = line.removesuffix(b"\r")
-        if text.strip(b" "):
-            yield number, check_line(text, offset)
-        offset += len(line) + 1
+def lines_of(blocks: Iterable[bytes]) -> Iterator[list[Line]]:
+    """The lines that end in each block; a byte order mark at the start is no text."""
+    rest, number, offset, endless = b"", 1, 0, False
+    for block in blocks:
+        *whole, rest = (rest + block).split(b"\n")
+        found: list[Line] = []
+        for line in whole:
+            if not endless:
+                found.append((number, _line(line, number, offset)))
+            number, offset, endless = number + 1, offset + len(line) + 1, False
+        if len(rest) > MOST_BYTES:  # it may have no end: neither kept nor waited for
+            if not endless:
+                found.append((number, TOO_LONG))
+            offset, rest, endless = offset + len(rest), b"", True
+        if found:
+            yield found
+    if rest and not endless:
+        yield [(number, _line(rest, number, offset))]
+
+
+def _line(line: bytes, number: int, offset: int) -> str | BadLine:
+    text = line.removesuffix(b"\r")
+    if number == 1 and text.startswith(BOM):
+        return check_line(text.removeprefix(BOM), len(BOM))
+    return check_line(text, offset)
 
 
 def check_line(line: bytes, offset: int = 0) -> str | BadLine:
@@ -95,5 +89,6 @@ def check_text(text: str) -> BadLine | None:
     if found is None:
         return None
     character = found[0]
-    name = NAMES.get(character, "a control character")
+    half = "\ud800" <= character <= "\udfff"  # of an argument, say, that is no UTF-8
+    name = NAMES.get(character, "half a character" if half else "a control character")
     return BadLine(found.start() + 1, f"{name} (U+{ord(character):04X})")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from pushpop.errors import InputError, did_you_mean
 from pushpop.tasks import chomsky, chomsky_arithmetic
@@ -9,6 +10,7 @@ from pushpop.tasks.base import Task
 from pushpop.tasks.brackets import Brackets
 from pushpop.tasks.grammar_file import read_grammar
 from pushpop.tasks.itg import GrammarTask
+from pushpop.tasks.pairs_open import describe_endings, is_pairs_file
 from pushpop.tasks.synthetic import Copy, Duplicate, Flip, OddsFirst, Reverse
 
 TASKS: dict[str, Callable[[], Task]] = {
@@ -43,7 +45,31 @@ def get_task(name: str) -> Task:
     if name.endswith(".itg"):
         return GrammarTask(read_grammar(name))
     if name not in TASKS:
+        _refuse_file(name)
         hint = did_you_mean(name, TASKS)
         known = ", ".join(TASKS)
-        raise InputError(f"unknown task {name!r}{hint} (tasks: {known}, or a .itg file)")
+        raise InputError(
+            f"unknown task {name!r}{hint} (tasks: {known}, a .itg file, or for pushpop train pairs "
+            "in a .tsv or .csv file)"
+        )
     return TASKS[name]()
+
+
+def _refuse_file(name: str) -> None:
+    """Say what is wrong with a file where a task is wanted: it was not meant as a task's name."""
+    path = Path(name)
+    if is_pairs_file(name):
+        raise InputError(
+            f"{name}: a file of pairs, expected a task to draw from; pushpop train and pushpop "
+            "evaluate MODEL take such files"
+        )
+    try:
+        kind = "a directory" if path.is_dir() else "a file" if path.is_file() else ""
+    except (OSError, ValueError):  # no path at all
+        return
+    if kind or (path.suffix and len(path.suffix) < 6):
+        found = kind or "no such file"
+        raise InputError(
+            f"{name}: {found}; expected a task (pushpop tasks lists them), a grammar in a .itg "
+            f"file, or pairs in a file whose name ends in {describe_endings()}"
+        )

@@ -21,7 +21,7 @@ from pushpop.models.config import (
 from pushpop.options import NOT_GIVEN, option, read_option
 from pushpop.tasks import LengthRange, parse_lengths
 from pushpop.tasks.pairs_columns import parse_columns
-from pushpop.tasks.pairs_file import is_pairs_file
+from pushpop.tasks.pairs_open import is_pairs_file
 from pushpop.tasks.pairs_text import Normalise
 from pushpop.training.readers import (
     SEEDS_APART,
@@ -57,7 +57,8 @@ class TrainConfig:
     """
 
     task: str = option(
-        "copy", "a task's name (pushpop sample --help lists them), a .itg file, or pairs in a .tsv"
+        "copy",
+        "a task's name (pushpop tasks lists them), a .itg file, or pairs in a .tsv or .csv file",
     )
     recipe: RecipeName = option(
         "paper",

@@ -13,7 +13,8 @@ from pushpop.models import Tagger, Transducer
 from pushpop.tasks import Batch, LengthRange, Vocabulary, batch_rng, batches, get_task
 from pushpop.tasks.batching import BATCH_MAKERS
 from pushpop.tasks.pairs import PairsData, encode_pairs, hold_out, vocabulary_of
-from pushpop.tasks.pairs_file import PairsFile, PairsOptions, is_pairs_file, read_pairs
+from pushpop.tasks.pairs_file import PairsFile, PairsOptions, read_pairs
+from pushpop.tasks.pairs_open import is_pairs_file
 from pushpop.tasks.pairs_text import TextForm
 from pushpop.training.config import TrainConfig
 
@@ -139,6 +140,8 @@ class PairsFileData(Data):
         self.pairs = PairsData(pairs, self.vocabulary, config.batch_size, config.form)
         self.epoch = self.pairs.batches_per_epoch
         self.validation = encode_pairs(held, self.vocabulary)
+        trained = {(*source, "\t", *target) for source, target in pairs}
+        self.seen = sum((*source, "\t", *target) in trained for source, target in held)
         known = set(self.vocabulary.target)
         self.in_vocabulary = np.array([known.issuperset(target) for _, target in held])
 
@@ -181,7 +184,18 @@ class PairsFileData(Data):
                 f"no --valid given: {held:,} pairs are held out to validate on, {trained:,} are "
                 "trained on"
             )
-        return told
+        return told + [f"warning: {text}" for text in self._warnings()]
+
+    def _warnings(self) -> list[str]:
+        """What is probably not as it was meant."""
+        told = [file.describe_unused() for file in self.files[:1]]  # the others are read like it
+        told += [file.describe_repeated() for file in self.files]
+        if self.seen:
+            told.append(
+                f"{self.seen:,} of the {len(self.validation):,} validation pairs are also training "
+                "pairs: validation accuracy says little about new ones"
+            )
+        return [text for text in told if text]
 
     def fingerprint(self) -> dict[str, Any]:
         """The digests of the files."""

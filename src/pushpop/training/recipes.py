@@ -4,8 +4,9 @@ What a recipe leaves out keeps the default, which is the paper's.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal
+
+from pushpop.tasks.pairs_open import count_lines
 
 RecipeName = Literal["paper", "pushpop", "pairs", "labels", "by-task"]
 Recipe = Callable[[str, str, int], dict[str, Any]]
@@ -105,7 +106,11 @@ def pairs(task: str, memory: str, longest: int) -> dict[str, Any]:
     Hundreds of pairs make few updates an epoch, so they are seen in small batches and often;
     thousands need neither, and would take too long.
     """
-    few = _lines(task) < FEW_PAIRS
+    return pairs_of(few=count_lines(task, FEW_PAIRS) < FEW_PAIRS)
+
+
+def pairs_of(*, few: bool) -> dict[str, Any]:
+    """The recipe `pairs` for few pairs, or for many."""
     return {
         "memory": "deque",
         "embedding": 64,
@@ -132,14 +137,6 @@ def labels(task: str, memory: str, longest: int) -> dict[str, Any]:
     """For files whose targets are labels, one for each source symbol: `pairs` for a tagger, which
     reads its source once."""
     return {**pairs(task, memory, longest), "form": "tagger", "encoder": "none", "attention": False}
-
-
-def _lines(path: str) -> int:
-    """The lines of a file; 0 if it cannot be read, which whoever reads its pairs will tell."""
-    try:
-        return Path(path).read_bytes().count(b"\n") if Path(path).is_file() else 0
-    except (OSError, ValueError):
-        return 0
 
 
 RECIPES: dict[RecipeName, Recipe] = {

@@ -22,6 +22,7 @@ from typing import IO, Any
 from pushpop.errors import InputError, reading, writing
 from pushpop.files import write_file
 from pushpop.tasks import TASKS, Vocabulary, get_task
+from pushpop.tasks.pairs_open import stem_of
 from pushpop.tasks.pairs_text import TextForm
 from pushpop.training.checkpoint import saved_steps
 from pushpop.training.config import CHANGEABLE, TrainConfig
@@ -194,7 +195,7 @@ class RunDirectory:
 
 def task_stem(task: str) -> str:
     """A task's name or file as part of a file's name: chomsky-reverse of chomsky/reverse."""
-    return task.replace("/", "-") if task in TASKS else Path(task).stem
+    return task.replace("/", "-") if task in TASKS else stem_of(task)
 
 
 def default_directory(config: TrainConfig) -> str:
