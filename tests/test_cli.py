@@ -54,6 +54,11 @@ def test_a_wrong_command_line_is_one_line(
     assert message in printed.err
 
 
+def test_options_may_stand_between_the_arguments(tmp_path: Path) -> None:
+    main(["trace", "reverse-stack", "-o", str(tmp_path / "trace.json"), "a1 a2"])
+    assert (tmp_path / "trace.json").exists()
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_says_what_its_arguments_are(
     command: str, capsys: pytest.CaptureFixture[str]

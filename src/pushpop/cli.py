@@ -151,7 +151,7 @@ def main(args: list[str] | None = None) -> None:
         if args[:1] == ["--"]:  # torchrun passes on what separates its own options
             args = args[1:]
         name = main_parser().parse_args(args[:1]).command
-        given = vars(command_parser(name).parse_args(args[1:]))
+        given = vars(command_parser(name).parse_intermixed_args(args[1:]))
         with log_to(sys.stderr, "pushpop: "):
             COMMANDS[name](**read_arguments(COMMANDS[name], given))
         sys.stdout.flush()
