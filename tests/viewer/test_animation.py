@@ -89,7 +89,7 @@ def test_the_same_trace_gives_the_same_animation() -> None:
 
 
 def test_a_long_trace_has_no_more_frames_than_can_be_sent() -> None:
-    data = animation(told("queue", 200))
+    data = animation(told("queue", 90))
     assert opened(data).n_frames <= MOST_FRAMES + 1
     assert len(data) < 800_000
 

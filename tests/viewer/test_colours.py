@@ -5,10 +5,11 @@ from importlib.resources import files
 
 import pytest
 
-from pushpop.viewer.colours import hue_of, hues, rgb
+from pushpop.viewer.colours import from_oklch, hue_of, hues, rgb
 from pushpop.viewer.trace import END, Example, trace
 from tests.models.examples import lively_model
 
+SCRIPT = files("pushpop.viewer").joinpath("page", "colours.js").read_text("utf-8")
 CSS = files("pushpop.viewer").joinpath("page", "style.css").read_text("utf-8")
 THEMES = {"light": CSS.partition("@media")[0], "dark": CSS.partition("@media")[2]}
 
@@ -42,6 +43,21 @@ def test_dark_text_stands_out_from_every_band(bright: bool) -> None:
     for place in range(24):
         assert contrast(ink, rgb(hue_of(place, 24), bright)) >= 7
     assert contrast(ink, rgb(None, bright)) >= 7
+
+
+def test_text_stands_out_from_every_band_of_the_dark_page() -> None:
+    found = re.search(r"bright \? \(dark \? ([\d.]+).*?: dark \? ([\d.]+)", SCRIPT)
+    chroma = re.search(r"bright \? ([\d.]+) : dark \? ([\d.]+)", SCRIPT)
+    on_bright = re.search(r'ON_BRIGHT = "#(\w\w)(\w\w)(\w\w)"', SCRIPT)
+    assert found
+    assert chroma
+    assert on_bright
+    red, green, blue = (int(part, 16) / 255 for part in on_bright.groups())
+    texts = (red, green, blue), variable("dark", "ink")
+    for text, light, colourful in zip(texts, found.groups(), chroma.groups(), strict=True):
+        for place in range(24):
+            band = from_oklch(float(light), float(colourful), hue_of(place, 24))
+            assert contrast(text, band) >= 6
 
 
 def test_every_symbol_that_is_read_or_written_has_a_colour() -> None:

@@ -1,5 +1,7 @@
 """What a trace tells besides the memory: what is right, how text is written, attention, remarks."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -61,10 +63,39 @@ def test_words_that_belong_together_have_one_colour(name: str) -> None:
     assert seen > 0
 
 
+def test_a_symbol_has_the_colour_of_what_it_attends_to() -> None:
+    told = trace(text_model(), Example(tuple("ab")), max_length=1)
+    first = next(step for step in told.steps if step.output)
+    assert first.output
+    looked_at = replace(first, attention=((1, 0.9),), output=replace(first.output, symbol="z"))
+    steps = [looked_at if step is first else step for step in told.steps]
+    colours = hues(replace(told, steps=tuple(steps)))
+    assert colours["z"] == colours["b"]
+
+
 def test_a_memory_that_stays_empty_is_remarked_on() -> None:
-    idle = trace(text_model(push=-20.0), Example(tuple("abcab")), max_length=4)
+    idle = trace(text_model(attention=False, push=-20.0), Example(tuple("abcab")), max_length=4)
+    assert idle.without_memory is None
     assert remark(idle).startswith("The memory is hardly used here: of 5 symbols read, 0 were")
-    assert "The attention does the work" in remark(idle)
+
+
+def test_a_model_that_attends_is_tried_without_its_memory() -> None:
+    model = text_model()
+    told = trace(model, Example(tuple("abcab")), max_length=4)
+    assert told.without_memory == told.output
+    assert "with zeros in the place of its reads" in remark(told)
+    assert not model.body.cell._forward_pre_hooks  # as it was
+    with torch.no_grad():  # a controller that listens to its memory and to nothing else
+        model.body.cell.weight_ih[:, 8:] *= 60
+    told = trace(model, Example(tuple("abcab")), max_length=4)
+    assert told.without_memory != told.output
+    assert remark(told) == ""
+
+
+def test_reads_of_zero_are_what_a_memory_that_never_pushes_returns() -> None:
+    told = trace(text_model(push=-200.0), Example(tuple("abcab")), max_length=6)
+    other = trace(text_model(), Example(tuple("abcab")), max_length=6)
+    assert told.output == told.without_memory == other.without_memory
 
 
 @pytest.mark.parametrize("name", ["reverse-stack", "copy-queue", "flip-deque"])

@@ -48,9 +48,9 @@ def test_the_page_opens_on_a_stack_that_reverses_and_says_what_is_seen(
     expect(page.locator("#page-models .verdict")).to_contain_text("all right")
     expect(page.locator("header.page p")).to_contain_text("every band is a value")
     expect(page.locator("#hint")).to_contain_text("reverse: The source read from its end.")
-    legend = page.locator("#page-models .legend")
+    marks = page.locator("#page-models .marks")
     for text in ("<s> the start", "||| the input ends", "</s> the answer ends", "p how probable"):
-        expect(legend).to_contain_text(text)
+        expect(marks).to_contain_text(text)
 
 
 def test_there_are_links_to_the_documentation_and_the_paper(visit: Visitor, trained: str) -> None:

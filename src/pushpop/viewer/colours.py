@@ -14,8 +14,8 @@ def hues(trace: Trace) -> dict[str, float]:
     """A hue in degrees for every symbol.
 
     A target symbol that a grammar has for a source symbol takes its hue. Any other that is written
-    but never read from the source takes the hue of the cell that most of the read came from when it
-    was first written.
+    but never read from the source takes the hue of what it came from when it was first written: of
+    the source symbol that was attended to most, or else of the cell that most of the read was.
     """
     order = list(dict.fromkeys(trace.source))
     known = {symbol: hue_of(place, len(order)) for place, symbol in enumerate(order)}
@@ -27,7 +27,9 @@ def hues(trace: Trace) -> dict[str, float]:
         if written == END or written in known:
             continue
         cells = [(weight, cell) for read in before.reads for cell, weight in read]
+        attended = [(weight, place) for place, weight in step.attention]
         seen = trace.cells[max(cells)[1]].symbol if cells else ""
+        seen = trace.source[max(attended)[1]] if attended else seen
         known[written] = known.get(seen, hue_of(len(known), len(known) + 1))
     return known
 
@@ -51,13 +53,14 @@ def hue_of(place: int, count: int) -> float:
 
 
 def rgb(hue: float | None, bright: bool) -> Rgb:
-    """A hue as red, green and blue: bright inside a read's window, pale outside; None is grey.
-
-    From OKLCH, in which equal steps of hue look equally far apart.
-    """
-    lightness = 0.8 if bright else 0.925
+    """A hue as red, green and blue: bright inside a read's window, pale outside; None is grey."""
     chroma = 0.005 if hue is None else 0.14 if bright else 0.05
-    a, b = chroma * cos(radians(hue or 0)), chroma * sin(radians(hue or 0))
+    return from_oklch(0.8 if bright else 0.925, chroma, hue or 0.0)
+
+
+def from_oklch(lightness: float, chroma: float, hue: float) -> Rgb:
+    """From OKLCH, in which equal steps of hue look equally far apart."""
+    a, b = chroma * cos(radians(hue)), chroma * sin(radians(hue))
     l_ = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     m_ = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
     s_ = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3

@@ -1,6 +1,7 @@
 """A trace as a still picture, with the layout of the page's: symbols, the memory, gates."""
 
 from io import BytesIO
+from math import ceil
 from typing import Any
 
 import matplotlib
@@ -13,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from pushpop.viewer.colours import Rgb, hues, rgb
 from pushpop.viewer.layout import GateRow, Layout, gate_rows, lay_out, position_range
+from pushpop.viewer.remark import remark
 from pushpop.viewer.trace import Trace
 
 INK, SOFT, LINE, PAPER = "#1c1c22", "#5d5d68", "#dcdad5", "#ffffff"
@@ -46,9 +48,13 @@ def draw(trace: Trace) -> Figure:
     layout = lay_out(trace) if trace.picture == "intervals" else None
     tall = _memory_height(trace, layout)
     heights = [0.62, *([tall] if tall else []), *[0.55 if lines == 2 else 0.28] * len(rows)]
-    # A line of text under a trace without a picture needs a place of its own.
-    below = 0.75 + (0.25 if trace.note else 0)
-    figure = Figure(figsize=(min(16, max(4.5, 0.9 + 0.34 * n_steps)), sum(heights) + below))
+    attends = any(step.attention for step in trace.steps)
+    heights += [min(2.0, 0.16 * len(trace.source))] * attends
+    # A line of text under a trace needs a place of its own.
+    text = trace.note or remark(trace)
+    wide = min(16, max(4.5, 0.9 + 0.34 * n_steps))
+    below = 0.75 + (0.1 + 0.15 * ceil(len(text) / (15 * wide)) if text else 0)
+    figure = Figure(figsize=(wide, sum(heights) + below))
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     longest = max((len(bar.label) for row in rows for bar in row), default=0)
     labels = min(2.0, 0.75 + max(0, longest - 5) / 24)  # inches
@@ -64,8 +70,10 @@ def draw(trace: Trace) -> Figure:
         _bands(axes[1], trace, layout, colour)
     elif tall:
         _places(axes[1], trace, colour)
-    for row, ax in zip(rows, axes[len(axes) - len(rows) :], strict=True):
+    for row, ax in zip(rows, axes[len(axes) - attends - len(rows) :], strict=False):
         _gates(ax, trace, row)
+    if attends:
+        _attention(axes[-1], trace, colour)
     axes[-1].tick_params(labelbottom=True)
     axes[-1].set_xlabel("step", color=SOFT)
     stride = 1 if n_steps <= 40 else 5 if n_steps <= READABLE else 50
@@ -75,8 +83,8 @@ def draw(trace: Trace) -> Figure:
     axes[0].set_title(
         f"{trace.model} ({trace.memory}){verdict}", loc="left", color=INK, fontsize=11
     )
-    if trace.note:
-        figure.text(0.01, 0.02, trace.note, color=SOFT, fontsize=8, va="bottom", wrap=True)
+    if text:
+        figure.text(0.01, 0.02, text, color=SOFT, fontsize=8, va="bottom", wrap=True)
     return figure
 
 
@@ -203,6 +211,23 @@ def _gates(ax: Axes, trace: Trace, row: GateRow) -> None:
     ax.set_yticks([0.6 * bar.way for bar in row], [bar.label for bar in row], fontsize=8)
     for label, bar in zip(ax.get_yticklabels(), row, strict=True):
         label.set_color(GATE_COLOURS.get(bar.sort, SOFT))
+
+
+def _attention(ax: Axes, trace: Trace, colour: _Colours) -> None:
+    """A row for each source symbol, as bright as it weighs where something is written."""
+    boxes, faces = [], []
+    for t, step in enumerate(trace.steps):
+        for place, weight in step.attention:
+            boxes.append(_box(t, t + 1, place, place + 1))
+            pale = (1 - weight) * 0.88
+            face = colour.symbol(trace.source[place])
+            faces.append(tuple(part + (1 - part) * pale for part in face))
+    ax.add_collection(PolyCollection(boxes, facecolors=faces, edgecolors=PAPER, linewidths=0.3))
+    ax.set_ylim(len(trace.source), 0)
+    names = len(trace.source) <= 16
+    ax.set_yticks([place + 0.5 for place in range(len(trace.source))] if names else [],
+                  trace.source if names else [], fontsize=7, family="monospace")  # fmt: skip
+    ax.set_ylabel("attention", color=SOFT, fontsize=8)
 
 
 def _box(left: float, right: float, low: float, high: float) -> list[tuple[float, float]]:

@@ -3,11 +3,21 @@
 from pushpop.viewer.trace import Trace
 
 STRONG = 0.1  # values pushed with less, and reads of less, do not count
+UNNEEDED = (
+    "The memory is hardly used here: with zeros in the place of its reads, the model writes "
+    "the same."
+)
 HARDLY = 0.2  # the share of values read later, below which a memory is hardly used
 
 
 def remark(trace: Trace) -> str:
-    """One sentence about a memory that is hardly used, or ""."""
+    """A sentence or two about a memory that is hardly used, or "".
+
+    Of a model that has another way to its source, what it writes without its memory decides; of
+    others, how much of what was pushed is read at a later step.
+    """
+    if trace.without_memory is not None:
+        return UNNEEDED if trace.without_memory == trace.output and trace.output else ""
     written = {
         number: cell.step
         for number, cell in enumerate(trace.cells)
@@ -24,9 +34,7 @@ def remark(trace: Trace) -> str:
     }
     if len(later) >= HARDLY * len(trace.source):
         return ""
-    what = "attention" if any(step.attention for step in trace.steps) else "controller"
     return (
         f"The memory is hardly used here: of {len(trace.source)} symbols read, {len(later)} "
-        f"{'was' if len(later) == 1 else 'were'} pushed and read again later. The {what} does the "
-        "work."
+        f"{'was' if len(later) == 1 else 'were'} pushed and read again later."
     )

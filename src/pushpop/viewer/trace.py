@@ -14,6 +14,7 @@ from pushpop.models.decoding import fed_back, log_probabilities
 from pushpop.models.spelling import attention_weights
 from pushpop.tasks import batch_rng, get_task
 from pushpop.tasks.registry import TASKS
+from pushpop.viewer.ablation import answer_without_reads
 from pushpop.viewer.recorder import Recorder, Recording
 from pushpop.viewer.replay import Amounts, Place, Shares
 
@@ -83,6 +84,7 @@ class Trace:
     finished: bool  # False: the limit on the length was hit first
     right: bool | None  # whether output is target
     separators: tuple[str, str]  # between symbols of a source, and of a target, written as text
+    without_memory: tuple[str, ...] | None  # the output if reads were 0; None: not tried
     steps: tuple[TracedStep, ...]
     cells: tuple[TracedCell, ...]
 
@@ -167,6 +169,7 @@ def trace(
         finished=ran.finished,
         right=right,
         separators=(" ", " ") if form is None else (_between(form.source), _between(form.target)),
+        without_memory=ran.without_memory,
         steps=tuple(steps),
         cells=tuple(cells),
     )
@@ -182,6 +185,7 @@ class _Run:
     written: tuple[str, ...] = ()
     finished: bool = True
     attention: list[Shares] = field(default_factory=list)  # at each step that writes
+    without_memory: tuple[str, ...] | None = None
 
 
 def _run_transducer(model: Transducer, example: Example, max_length: int | None) -> _Run:
@@ -211,6 +215,10 @@ def _run_transducer(model: Transducer, example: Example, max_length: int | None)
         ran.read.append((output.symbol, "target"))
     ran.written = tuple(symbols.decode_output(writer.written)[:limit])
     ran.finished = writer.finished
+    if ran.recorder.body is not None and model.source is not None:
+        # A model that has another way to its source may not need its memory.
+        rest = ran.recorder.body, example.source, limit
+        ran.without_memory = answer_without_reads(model, *rest)
     if model.config.attention:
         weights = attention_weights(model, example.source, writer.written)
         ran.attention = [_shares(row) for row in weights]

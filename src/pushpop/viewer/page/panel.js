@@ -29,8 +29,9 @@ class Panel {
     this.tip = make("div", { class: "tip", role: "tooltip", hidden: "" });
     const zoom = (text, label, act) =>
       make("button", { type: "button", class: "small", text, "aria-label": label, onclick: act });
-    this.legend = make("span", { class: "legend" });
-    this.zoomBar = make("div", { class: "zoom" }, this.legend, make("span", { class: "buttons" },
+    this.legend = make("div", { class: "legend" });
+    this.marks = make("div", { class: "marks" });
+    this.zoomBar = make("div", { class: "zoom" }, make("div", {}, this.legend, this.marks), make("span", { class: "buttons" },
       zoom("−", "narrower columns", () => this.setZoom(this.view.column / 1.5)),
       zoom("+", "wider columns", () => this.setZoom(Math.max(this.view.column * 1.5, 6))),
       zoom("fit", "fit the whole trace", () => this.setZoom(this.view.fit))));
@@ -108,7 +109,8 @@ class Panel {
     this.picture.setAttribute("aria-label",
       `What the memory of ${trace.model || "this playground"} holds after each of ` +
       `${plural(trace.steps.length, "step", "steps")}; the table below has the numbers`);
-    this.legend.replaceChildren(...pictureOf(trace).legend(trace), ...explain(trace));
+    this.legend.replaceChildren(...pictureOf(trace).legend(trace));
+    this.marks.replaceChildren(...explain(trace));
   }
 
   // Whether the answer is right, and where it first is not.
