@@ -60,10 +60,10 @@ figures: $(READY)  ## draw the figures of the docs again
 	$(BIN)/python docs/figures/intervals.py
 	$(BIN)/python docs/figures/figure_1a.py
 	$(BIN)/python docs/figures/traces.py
+	$(BIN)/python docs/figures/served.py
 	$(BIN)/pushpop trace reverse-stack "a10 a25 a40 a55 a70 a85 a100 a115" -o docs/figures/reverse.gif
 	$(BIN)/python docs/figures/readme.py
 	$(BIN)/python docs/figures/tour.py
-	$(BIN)/python docs/figures/served.py
 
 clean:  ## remove .venv, site and caches
 	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache .hypothesis
