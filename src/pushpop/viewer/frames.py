@@ -59,12 +59,17 @@ class Painter:
         fonts = Path(matplotlib.get_data_path(), "fonts", "ttf")
         self.sans, self.mono = (str(fonts / f"DejaVuSans{kind}.ttf") for kind in ("", "Mono"))
         self.fonts: dict[tuple[str, float], ImageFont.FreeTypeFont] = {}
+        self.past, self.drawn = self._blank(), 0  # the history of the first steps, and how many
+
+    def _blank(self) -> Image.Image:
+        return Image.new("RGB", (WIDTH * SCALE, self.height * SCALE), PAPER)
 
     def frame(self, moment: Moment) -> Image.Image:
-        """One picture."""
-        image = Image.new("RGB", (WIDTH * SCALE, self.height * SCALE), PAPER)
-        self.on = ImageDraw.Draw(image)
+        """One picture. Moments in their order are drawn fastest."""
         t = moment.step
+        self._go_on_to(t)
+        image = self.past.copy()
+        self.on = ImageDraw.Draw(image)
         self._heading(moment)
         self._tape(self.inputs, IN, t, read=True)
         self._tape(self.outputs, OUT, t - (moment.phase == "pop"), read=False)
@@ -72,15 +77,33 @@ class Painter:
         self.on.rectangle(
             _scaled((now[0] - 1, now[1] - 1, now[2] + 1, now[3] + 1)), None, LINE, SCALE
         )
+        self._gate_labels()
+        for row in range(len(self.rows)):
+            self._gate_bars(row, t, now[0] + 12, now[2] - 12, moment)
         if self.layout is not None:
-            self._past_bands(self.layout, t)
             self._present_bands(self.layout, moment, now)
-        elif self.trace.picture == "positions":
-            self._mixtures(t, now)
-        self._gates(moment, now)
-        if self.layout is not None:
             self._flying(moment, now)
+        elif self.trace.picture == "positions":
+            self._mixtures(t, now[0], now[2], named=True)
+            window = self._x(0), self._y(0.5), now[2], self._y(-0.5)
+            self.on.rectangle(_scaled(window), None, INK, SCALE)
         return image.reduce(SCALE)
+
+    def _go_on_to(self, t: int) -> None:
+        """Draw the history up to a step, from where it ends."""
+        if self.drawn > t:
+            self.past, self.drawn = self._blank(), 0
+        self.on, since = ImageDraw.Draw(self.past), self.drawn
+        if self.layout is not None:
+            self._past_bands(self.layout, since, t)
+        inset = self.column * 0.2 if self.column > 5 else 0
+        for past in range(since, t):
+            left, right = self._x(past), self._x(past + 1)
+            if self.trace.picture == "positions":
+                self._mixtures(past, left, right, named=False)
+            for row in range(len(self.rows)):
+                self._gate_bars(row, past, left + inset, right - inset, None)
+        self.drawn = t
 
     def _heading(self, moment: Moment) -> None:
         told, last = self.trace, len(self.trace.steps)
@@ -118,8 +141,8 @@ class Painter:
     def _chip(
         self, box: Box, symbol: str, face: Rgb, edge: str | None, faint: bool = False
     ) -> None:
-        self.on.rounded_rectangle(_scaled(box), 4 * SCALE if box[2] - box[0] > 8 else 0,
-                                  _hex(face), edge, round(1.6 * SCALE) if edge else 0)  # fmt: skip
+        radius, line = 4 * SCALE if box[2] - box[0] > 8 else 0, round(1.6 * SCALE) if edge else 0
+        self.on.rounded_rectangle(_scaled(box), radius, _whole(face), edge, line)
         self._label(box, symbol, SOFT if faint else INK)
 
     def _label(self, box: Box, symbol: str, colour: str, largest: float = 12) -> None:
@@ -139,20 +162,16 @@ class Painter:
     def _y(self, position: float) -> float:
         return self.memory_top + (self.high - position) * self.unit
 
-    def _past_bands(self, layout: Layout, t: int) -> None:
+    def _past_bands(self, layout: Layout, since: int, t: int) -> None:
         for span in layout.spans:
-            if span.start < t:
-                box = (self._x(span.start), self._y(span.high),
-                       self._x(min(span.stop, t)), self._y(span.low))  # fmt: skip
+            start, stop = max(span.start, since), min(span.stop, t)
+            if start < stop:
+                box = self._x(start), self._y(span.high), self._x(stop), self._y(span.low)
                 self._band(box, self._cell(span.cell, bright=False))
         for one in layout.seen:
-            if one.step < t:
-                box = (
-                    self._x(one.step),
-                    self._y(one.high),
-                    self._x(one.step + 1),
-                    self._y(one.low),
-                )
+            if since <= one.step < t:
+                left, right = self._x(one.step), self._x(one.step + 1)
+                box = left, self._y(one.high), right, self._y(one.low)
                 self._band(box, self._cell(one.cell, bright=True), gap=False)
 
     def _x(self, t: float) -> float:
@@ -196,30 +215,25 @@ class Painter:
             return _between((before.bottom, before.top), cut, moment.part)
         return _between(cut, (step.bottom, step.top), moment.part)
 
-    def _mixtures(self, upto: int, now: Box) -> None:
-        """What lies at each position, at all steps so far."""
-        for t, step in enumerate(self.trace.steps[: upto + 1]):
-            left, right = (now[0], now[2]) if t == upto else (self._x(t), self._x(t + 1))
-            for position, total, shares in step.places:
-                unit, base = 1 / max(1.0, total), position - 0.5
-                rest = max(0.0, total - sum(weight for _, weight in shares))
-                parts = [(self._cell(cell, position == 0), weight) for cell, weight in shares]
-                for face, weight in (*parts, (rgb(None, position == 0), rest)):
-                    box = left, self._y(base + weight * unit), right, self._y(base)
-                    self._band(box, face, gap=False)
-                    base += weight * unit
-                if t == upto and shares and shares[0][1] >= NAMED:
-                    floor = position - 0.5
-                    box = left, self._y(floor + shares[0][1] * unit), right, self._y(floor)
-                    self._label(box, self.trace.cells[shares[0][0]].symbol, INK, 13)
-        window = self._x(0), self._y(0.5), now[2], self._y(-0.5)
-        self.on.rectangle(_scaled(window), None, INK, SCALE)
+    def _mixtures(self, t: int, left: float, right: float, named: bool) -> None:
+        """What lies at each position after a step."""
+        for position, total, shares in self.trace.steps[t].places:
+            unit, base = 1 / max(1.0, total), position - 0.5
+            rest = max(0.0, total - sum(weight for _, weight in shares))
+            parts = [(self._cell(cell, position == 0), weight) for cell, weight in shares]
+            for face, weight in (*parts, (rgb(None, position == 0), rest)):
+                box = left, self._y(base + weight * unit), right, self._y(base)
+                self._band(box, face, gap=False)
+                base += weight * unit
+            if named and shares and shares[0][1] >= NAMED:
+                floor = position - 0.5
+                box = left, self._y(floor + shares[0][1] * unit), right, self._y(floor)
+                self._label(box, self.trace.cells[shares[0][0]].symbol, INK, 13)
 
     def _band(self, box: Box, face: Rgb, gap: bool = True) -> None:
         left, top, right, bottom = box
-        self._fill(
-            (left, top + (0.5 if gap and bottom - top > 3 else 0), right, bottom), _hex(face)
-        )
+        top += 0.5 if gap and bottom - top > 3 else 0
+        self._fill((left, top, right, bottom), _whole(face))
 
     def _fill(self, box: Box, colour: str | tuple[int, int, int]) -> None:
         """A rectangle without its right and lower edge, so that neighbours do not overlap."""
@@ -227,25 +241,31 @@ class Painter:
         if bottom > top:
             self.on.rectangle((left, top, max(left, right - 1), bottom - 1), colour)
 
-    def _gates(self, moment: Moment, now: Box) -> None:
-        """Bars for all steps so far; that of the present grows while it acts."""
+    def _gate_line(self, row: int) -> Pair:
+        """Where a row's bars stand, and how tall a gate of 1 is."""
+        two = any(bar.way < 0 for bar in self.rows[row])
+        return self.gates_top + GATES * row + (21 if two else 36), 19 if two else 32
+
+    def _gate_labels(self) -> None:
         for number, row in enumerate(self.rows):
-            two = any(bar.way < 0 for bar in row)
-            zero, full = self.gates_top + GATES * number + (21 if two else 36), 19 if two else 32
+            zero, full = self._gate_line(number)
             self.on.line(_scaled((self.left, zero, WIDTH - RIGHT, zero)), LINE, SCALE)
             for bar in row:
+                place = self.left - 10, zero - bar.way * full * 0.55
                 colour = GATE_COLOURS.get(bar.sort, SOFT)
-                middle = zero - bar.way * full * 0.55
-                self._text(self.left - 10, middle, bar.label, self.label_size, colour, "rm")
-                for t, step in enumerate(self.trace.steps[: moment.step + 1]):
-                    inset = self.column * 0.2 if self.column > 5 else 0
-                    left, right = self._x(t) + inset, self._x(t + 1) - inset
-                    amount = step.gates[bar.gate]
-                    if t == moment.step:
-                        left, right = now[0] + 12, now[2] - 12
-                        amount *= _acting(bar.sort, moment)
-                    edge = zero - bar.way * full * amount
-                    self._fill((left, min(zero, edge), right, max(zero, edge)), colour)
+                self._text(*place, bar.label, self.label_size, colour, "rm")
+
+    def _gate_bars(
+        self, row: int, t: int, left: float, right: float, moment: Moment | None
+    ) -> None:
+        """The gates of a step; those of the present grow while they act."""
+        zero, full = self._gate_line(row)
+        for bar in self.rows[row]:
+            amount = self.trace.steps[t].gates[bar.gate]
+            amount *= 1.0 if moment is None else _acting(bar.sort, moment)
+            edge = zero - bar.way * full * amount
+            box = left, min(zero, edge), right, max(zero, edge)
+            self._fill(box, GATE_COLOURS.get(bar.sort, SOFT))
 
     def _flying(self, moment: Moment, now: Box) -> None:
         """A symbol on its way from the row of inputs into the memory, or out of it."""
@@ -281,7 +301,8 @@ class Painter:
         path = self.mono if mono else self.sans
         if (path, size) not in self.fonts:
             self.fonts[path, size] = ImageFont.truetype(path, size * SCALE)
-        self.on.text((x * SCALE, y * SCALE), text, colour, self.fonts[path, size], anchor)
+        line = text.replace("\n", " ")  # Pillow anchors single lines only
+        self.on.text((x * SCALE, y * SCALE), line, colour, self.fonts[path, size], anchor)
 
 
 def _range(trace: Trace, layout: Layout | None) -> Pair:
@@ -313,6 +334,6 @@ def _scaled(box: Box) -> Box:
     return left, top, right, bottom
 
 
-def _hex(colour: Rgb) -> tuple[int, int, int]:
+def _whole(colour: Rgb) -> tuple[int, int, int]:
     red, green, blue = (round(255 * x) for x in colour)
     return red, green, blue
