@@ -49,4 +49,4 @@ def _to_device(rows: list[list[int]], device: torch.device) -> Tensor:
     found = torch.tensor(rows, dtype=torch.long)
     if device.type == "cuda" and not torch.compiler.is_compiling():
         return found.pin_memory().to(device, non_blocking=True)
-    return found.to(device)
+    return found.to(device, non_blocking=True)

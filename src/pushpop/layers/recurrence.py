@@ -300,8 +300,8 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> N
     )  # fmt: skip
 
 
-def register_gradients(operator: Any, backward_operator: Any) -> None:
-    """Have autograd know an operator of the recurrence and the one for its backward pass."""
+def register_gradients(operator: Any, backward_operator: Any, backend: str) -> None:
+    """Have autograd know a backend's operator of the recurrence and that of its backward pass."""
 
     def backward(ctx: Any, grads: list[Tensor | None]) -> Any:
         # Read once: checkpointing hands the saved tensors out only once.
@@ -315,7 +315,7 @@ def register_gradients(operator: Any, backward_operator: Any) -> None:
         return None, None, None, None, *gradients, None, None
 
     operator.register_autograd(backward, setup_context=_setup_context)
-    refuse_second_derivative(backward_operator)
+    refuse_second_derivative(backward_operator, backend)
 
 
-register_gradients(recurrence, recurrence_backward)
+register_gradients(recurrence, recurrence_backward, "fused")

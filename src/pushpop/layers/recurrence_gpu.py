@@ -183,7 +183,7 @@ def recurrence_gpu_backward(
 
 
 recurrence_gpu_backward.register_fake(empty_gradients)
-register_gradients(recurrence_gpu, recurrence_gpu_backward)
+register_gradients(recurrence_gpu, recurrence_gpu_backward, "triton")
 
 
 def _copy(x: Tensor) -> Tensor:
