@@ -22,7 +22,6 @@ from pushpop.layers.recurrence import (
 )
 
 CELLS = ("lstm", "gru", "rnn")  # by their numbers in `triton_cells`
-OF_CELLS = {"CELLS": 64, "num_warps": 1}  # how kernels that only copy cells are launched
 ALIGNED = 16  # rows of so many numbers can be loaded in vectors
 
 
@@ -35,7 +34,7 @@ def plain_recurrence_gpu(
     """From the fields of `RecurrenceInput` to those of `RecurrenceOutput`."""
     from pushpop.layers.triton_cells import cell_forward
     from pushpop.layers.triton_controls import memory_forward
-    from pushpop.memory.triton_launch import block_options, live_width, on_device_of
+    from pushpop.memory.triton_launch import OF_CELLS, block_options, live_width, on_device_of
     from pushpop.memory.triton_steps import begin_rows, finish_rows
 
     out = empty_output(memories, x, carry_weight, gate_bias, h, initial, strengths)
@@ -107,8 +106,7 @@ def _(*inputs: Any) -> list[Tensor]:
     ))  # fmt: skip
 
 
-@torch.library.custom_op("pushpop::recurrence_gpu_backward", mutates_args=())
-def recurrence_gpu_backward(
+def plain_recurrence_gpu_backward(
     kind: int, memories: int, cell: str, sizes: list[int], x: Tensor, x_weight: Tensor,
     carry_weight: Tensor, value_weight: Tensor, gate_weight: Tensor, initial: Tensor,
     saved: list[Tensor], grad_hidden: Tensor | None, grad_carry: Tensor | None,
@@ -117,7 +115,12 @@ def recurrence_gpu_backward(
     """As `recurrence.recurrence_backward`."""
     from pushpop.layers.triton_cells import cell_backward
     from pushpop.layers.triton_controls import memory_backward
-    from pushpop.memory.triton_launch import block_options, live_width_backward, on_device_of
+    from pushpop.memory.triton_launch import (
+        OF_CELLS,
+        block_options,
+        live_width_backward,
+        on_device_of,
+    )
     from pushpop.memory.triton_steps import begin_rows_backward, finish_rows_backward
 
     kept = Saved(*saved)
@@ -182,6 +185,9 @@ def recurrence_gpu_backward(
     ]  # fmt: skip
 
 
+recurrence_gpu_backward = torch.library.custom_op(
+    "pushpop::recurrence_gpu_backward", plain_recurrence_gpu_backward, mutates_args=()
+)
 recurrence_gpu_backward.register_fake(empty_gradients)
 register_gradients(recurrence_gpu, recurrence_gpu_backward, "triton")
 

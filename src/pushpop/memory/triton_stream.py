@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pushpop.memory.state import Cells, Walked
+from pushpop.memory.state import Cells, Walked, strength_dtype
 from pushpop.memory.triton_launch import DEQUE as DEQUE_KIND
 from pushpop.memory.triton_launch import OF_CELLS, block_options, live_width, on_device_of
 from pushpop.memory.triton_steps import begin_rows, finish_rows, load_ends, step_rows, store_ends
@@ -101,6 +101,7 @@ class SharedWalk:
     def begin(cls, kind: int, cells: Cells) -> "SharedWalk":
         """A walk that starts with these cells."""
         initial, strengths = (each.detach().contiguous() for each in cells)
+        strengths = strengths.to(strength_dtype(initial.dtype))
         B, N, D = initial.shape
         E = 2 if kind == DEQUE_KIND else 1
         steps = max(FEWEST_STEPS, N // E)
@@ -193,6 +194,11 @@ class TritonStream:
         """The device of values and strengths."""
         return self.walk.initial.device
 
+    @property
+    def is_old(self) -> bool:
+        """Whether a step was taken from here."""
+        return self.steps < self.walk.steps
+
     def detach(self) -> "TritonStream":
         """The same moment: there are no gradients."""
         return self
@@ -208,6 +214,6 @@ class TritonStream:
         """One step: value [B, E, D], push and pop [B, E] -> read [B, E, D] and the next moment."""
         with self.walk.lock:
             walk = self.walk
-            if self.steps < walk.steps or walk.is_full or kind != walk.kind:
+            if self.is_old or walk.is_full or kind != walk.kind:
                 walk = SharedWalk.begin(kind, walk.cells(self.steps))
             return walk.step(value, push, pop), TritonStream(walk, walk.steps)
