@@ -109,14 +109,14 @@ def steps(rnn: MemoryRNN, T: int) -> dict[str, Launches]:
 
 
 def per_step(run: Callable[[int], dict[str, Launches]]) -> dict[str, Any]:
-    """What each further step launches, by direction; what a call launches besides; the waits."""
+    """What each further step launches, by direction; what the longer call launches; the waits."""
     short, long = (run(T) for T in LENGTHS)
     figures = {}
     for way, launches in long.items():
         a_step = (launches.count - short[way].count) / (LENGTHS[1] - LENGTHS[0])
         figures[way] = {
             "launches_a_step": a_step,
-            "launches_besides": launches.count - LENGTHS[1] * a_step,
+            "launches": launches.count,
             "waits": sum(launches.waits.values()),
         }
     return figures
@@ -150,7 +150,9 @@ def figures() -> dict[str, Any]:
     other = {
         f"a cell of torch, {backend}": per_step(
             lambda T, backend=backend: whole(
-                layer(cell=nn.LSTMCell(IN + D, H, device="meta"), backend=backend), T, lengths=ragged
+                layer(cell=nn.LSTMCell(IN + D, H, device="meta"), backend=backend),
+                T,
+                lengths=ragged,
             )
         )
         for backend in ("parallel", "reference")

@@ -1,5 +1,5 @@
-"""A layer's whole sequence by kernels: its weights arranged for the operators in `recurrence.py`, for
-the CPU, and `recurrence_gpu.py`.
+"""A layer's whole sequence by kernels: its weights arranged for the operators in `recurrence.py`
+(on the CPU) and `recurrence_gpu.py`.
 
 All this must equal `memory_layer._run_step_by_step`.
 """
@@ -43,7 +43,7 @@ def kernels_for(backend: str, x: Tensor) -> str:
 
 
 def lacks(layer: "MemoryLayer", x: Tensor, backend: str) -> str | None:
-    """What a backend has no kernels for: the layer's cell or memory, the input's dtype or device."""
+    """What a backend has no kernels for: the cell, the memory, the input's dtype or device."""
     if not isinstance(layer.cell, tuple(KERNELS)):
         return f"the cell {type(layer.cell).__name__}"
     if layer.memory.kernel is None:

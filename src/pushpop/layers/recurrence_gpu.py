@@ -74,7 +74,8 @@ def plain_recurrence_gpu(
             if n == 0:
                 break
             if n != rows:
-                rows, carry, share, written = n, out.carry[:n], from_carry[:n], raw[:n, : by_h.shape[1]]
+                rows, carry, share = n, out.carry[:n], from_carry[:n]
+                written = raw[:n, : by_h.shape[1]]
             torch.mm(carry, by_carry, out=share)
             cell_forward[(n, columns)](
                 t, from_carry, out.activations, out.prev_carry, out.carry, out.hidden, out.c,

@@ -101,4 +101,3 @@ def memory_backward(
     y = tl.load(gates + at * 2 * E + gate)
     d_gate = tl.load(d_gates + gate) * y * (1 - y)
     tl.store(d_raw + M * E * D + m * 2 * E + gate, d_gate)
-

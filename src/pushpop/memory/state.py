@@ -214,9 +214,9 @@ class MemoryState:
     def compact(self) -> "MemoryState":
         """The same cells without those of strength 0, as few as the fullest row has.
 
-        Calls on the CPU do this by themselves. A compiled step cannot, because a graph does not know
-        how many cells are live; on a GPU the host would have to wait for the number. A loop over
-        parts of a long sequence calls it there now and then.
+        Calls on the CPU do this by themselves. A compiled step cannot, because a graph does not
+        know how many cells are live; on a GPU the host would have to wait for the number. A loop
+        over parts of a long sequence calls it there now and then.
         """
         keep = self.strengths != 0
         n_cells = int(keep.sum(1).max()) if keep.numel() else 0

@@ -116,9 +116,7 @@ class SharedWalk:
             whole, initial.new_empty(B, 4, dtype=torch.int32), log,
         )  # fmt: skip
         with on_device_of(initial):
-            begin_rows[(B,)](
-                strengths, walk.s, walk.ids, walk.ends, N, room, width, **OF_CELLS
-            )
+            begin_rows[(B,)](strengths, walk.s, walk.ids, walk.ends, N, room, width, **OF_CELLS)
         return walk
 
     @property
