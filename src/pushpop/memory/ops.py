@@ -6,7 +6,7 @@ plain torch and need no wrapping.
 """
 
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,9 @@ from torch import Tensor
 from pushpop.memory import intervals, reference
 from pushpop.memory.autograd import refuse_second_derivative
 from pushpop.memory.state import Cells, MemoryState, Walked, as_array, strength_dtype
+
+if TYPE_CHECKING:
+    from pushpop.memory.linked import Linked
 
 KINDS = ("stack", "queue", "deque")
 WALKABLE = (torch.float32, torch.float64)
@@ -38,6 +41,11 @@ def run(
     first = state._cells()
     push, pop = push.to(wide), pop.to(wide)
     V, s = first.values, first.strengths.to(wide)
+    if backend == "triton" and kind != "deque" and T > 1:
+        from pushpop.memory import linked
+
+        reads, left = linked.run(KINDS.index(kind), values, push, pop, V, s)
+        return reads, _state_of(left)
     if backend in ("fused", "triton"):
         operator = walk_interpreted if backend == "triton" and values.device.type == "cpu" else walk
         out = WalkOutput(*operator(KINDS.index(kind), values, push, pop, V, s))
@@ -49,16 +57,16 @@ def run(
     return reads.to(values.dtype), MemoryState._holding(Cells(V.to(values.dtype), s))
 
 
-def _state_of(walked: Walked) -> MemoryState:
+def _state_of(left: "Walked | Linked") -> MemoryState:
     """A state that gathers its values when asked for them, or now if they might change till then.
 
     With gradients the inputs must stay as they are anyway, and their versions tell if they did not.
     """
     if torch.compiler.is_compiling():
-        return MemoryState._holding(walked)
-    if not walked.strengths.requires_grad:
-        return MemoryState._holding(walked.cells())
-    return MemoryState._holding(walked.watched())
+        return MemoryState._holding(left)
+    if not left.requires_grad:
+        return MemoryState._holding(left.cells())
+    return MemoryState._holding(left.watched())
 
 
 def step(
