@@ -22,7 +22,7 @@ from pushpop.layers.recurrence import (
 )
 
 CELLS = ("lstm", "gru", "rnn")  # by their numbers in `triton_cells`
-WIDEST_BLOCK = 256  # columns of h that a program takes
+WIDEST_BLOCK = 128  # columns of h that a program takes: four a thread, and many programs
 ALIGNED = 16  # rows of so many numbers can be loaded in vectors
 
 
