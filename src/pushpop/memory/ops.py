@@ -74,27 +74,38 @@ def step(
 ) -> tuple[Tensor, MemoryState]:
     """One step: value [B, E, D], push and pop [B, E] -> read [B, E, D] and the state after it.
 
-    Without gradients the CPU kernel changes a ring in place, at a cost independent of the depth.
+    Without gradients the kernels change cells in place, at a cost independent of the depth.
     """
     grads = torch.is_grad_enabled() and (
         any(x.requires_grad for x in (value, push, pop))
         or (state is not None and state.requires_grad)
     )
-    if backend != "fused" or grads or torch.compiler.is_compiling():
+    if backend not in ("fused", "triton") or grads or torch.compiler.is_compiling():
         reads, state = run(kind, value[None], push[None], pop[None], state, backend)
         return reads[0], state
-    load_kernels()
-    from pushpop.memory.stream import Stream
-
+    number = KINDS.index(kind)
+    streams = _streams(backend)
     held = None if state is None else state._held
     if held is None:
         B, _, D = value.shape
-        held = Stream.of(value.new_zeros(B, 0, D), value.new_zeros(B, 0))
-    elif not isinstance(held, Stream) or held.newer is not None:  # old: undo the steps since, once
+        held = streams.of(number, Cells(value.new_zeros(B, 0, D), value.new_zeros(B, 0)))
+    elif not isinstance(held, streams) or held.is_old:  # old: undo the steps since, once
         assert state is not None
-        held = Stream.of(*state._cells())
-    read, after = held.advance(KINDS.index(kind), value, push, pop)
+        held = streams.of(number, state._cells())
+    read, after = held.advance(number, value, push, pop)
     return read, MemoryState._holding(after)
+
+
+def _streams(backend: str) -> Any:
+    """The class of the cells that a backend's kernels step in place."""
+    if backend == "triton":
+        from pushpop.memory.triton_stream import TritonStream
+
+        return TritonStream
+    load_kernels()
+    from pushpop.memory.stream import Stream
+
+    return Stream
 
 
 class WalkOutput(NamedTuple):

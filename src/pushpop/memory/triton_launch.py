@@ -16,6 +16,9 @@ from pushpop.memory import triton_linked, triton_walk, triton_walk_backward
 
 STACK, DEQUE = 0, 2  # as in memory.ops.KINDS
 
+OF_CELLS = {"CELLS": 64, "num_warps": 1}
+"""How kernels that only copy cells are launched."""
+
 
 def block_options(width: int) -> dict[str, int]:
     """The block for vectors of this width, and how many warps work on it."""
