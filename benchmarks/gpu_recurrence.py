@@ -89,7 +89,9 @@ def compare(
         for backend in ("triton", "reference")
     )
     return {
-        name: float((found[name] - wanted[name]).abs().max() / wanted[name].abs().max().clamp(min=1))
+        name: float(
+            (found[name] - wanted[name]).abs().max() / wanted[name].abs().max().clamp(min=1)
+        )
         for name in wanted
     }
 

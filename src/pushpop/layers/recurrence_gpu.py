@@ -147,7 +147,7 @@ def plain_recurrence_gpu_backward(
     initial = initial.contiguous()
     final = (kept.strengths, kept.row_ids, kept.counts)
     log = (kept.log_row_ids, kept.log_strengths, kept.dropped, kept.trimmed_from)
-    over_h, over_d = block_options(min(H, WIDEST_BLOCK)), block_options(D)
+    over_h, over_d = block_options(min(H, WIDEST_BLOCK)), block_options(D, backward=True)
     columns = -(-(S if cell == "gru" else H) // over_h["BLOCK"])
     raw_steps, block_steps = d_raw[..., : len(by_raw)].unbind(), d_blocks.unbind()
     rows = 0
