@@ -1,4 +1,4 @@
-"""Every form in which the recurrence's Triton kernels are compiled: see `memory/triton_variants.py`."""
+"""Every form in which the recurrence's kernels are compiled, as in `memory/triton_variants.py`."""
 
 from typing import Any
 
