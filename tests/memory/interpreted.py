@@ -66,7 +66,7 @@ def test_rows_of_different_depths_and_a_wide_value(kind: str) -> None:
 @KINDS
 def test_a_window_of_many_cells(kind: str) -> None:
     """More cells than the backward pass takes at once, all in one window."""
-    given = sample(kind, "random", 14, B=1, D=1, N=0)
+    given = sample(kind, "random", 11, B=1, D=1, N=0)
     with torch.no_grad():
         given.push.fill_(0.04)
         given.pop.mul_(0.01)
