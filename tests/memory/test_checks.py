@@ -96,12 +96,14 @@ def test_values_are_never_checked_while_compiling() -> None:
 def test_constructors_name_what_is_wrong() -> None:
     with pytest.raises(ValueError, match="width must be at least 1; got 0"):
         NeuralStack(0)
-    with pytest.raises(ValueError, match="auto, fused, parallel, reference; got 'cuda'"):
+    with pytest.raises(ValueError, match="auto, fused, triton, parallel, reference; got 'cuda'"):
         NeuralStack(3, backend="cuda")
     with pytest.raises(ValueError, match=r"got \[2, 3\] and \[2\]"):
         MemoryState(torch.rand(2, 3), torch.rand(2))
     with pytest.raises(ValueError, match=r"share dtype and device; got torch.float32 .*float64"):
         MemoryState(torch.rand(2, 3, 4), torch.rand(2, 3).double())
+    with pytest.raises(ValueError, match=r"share dtype and device; got torch.bfloat16 .*float16"):
+        MemoryState(torch.rand(2, 3, 4).bfloat16(), torch.rand(2, 3).half())
 
 
 @pytest.mark.parametrize("memory", [NeuralStack, NeuralQueue, NeuralDeque])

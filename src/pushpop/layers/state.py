@@ -16,6 +16,9 @@ def memory_rows(index: Any, batch: int, memories: int) -> Any:
     check_index(index)
     if memories == 1:
         return index
+    if isinstance(index, slice) and index.step in (None, 1):  # without tensors, nothing is copied
+        start, stop, _ = index.indices(batch)
+        return slice(start * memories, max(start, stop) * memories)
     if isinstance(index, Tensor):
         rows = torch.arange(batch, device=index.device)[index]
     else:
@@ -59,6 +62,12 @@ class RNNState(NamedTuple):
         parts = self._each(lambda x: x.to(*args, **kwargs))
         read = self.read.to(*args, **kwargs)
         return RNNState(_controller(parts), read, self.memory.to(*args, **kwargs))
+
+    def compact(self) -> "RNNState":
+        """The same state without cells of strength 0, which pile up on a GPU from call to call;
+        see `MemoryState.compact`. A memory that holds no such cells stays as it is."""
+        compact = getattr(self.memory, "compact", None)
+        return self if compact is None else self._replace(memory=compact())
 
     def with_batch(self) -> "RNNState":
         """The state of a call without a batch as that of a batch of 1."""
@@ -130,6 +139,10 @@ class LayeredState(tuple[RNNState, ...]):
     def to(self, *args: Any, **kwargs: Any) -> "LayeredState":
         """The same states on another device or in another dtype, as `Tensor.to`."""
         return LayeredState(state.to(*args, **kwargs) for state in self)
+
+    def compact(self) -> "LayeredState":
+        """The same states without cells of strength 0."""
+        return LayeredState(state.compact() for state in self)
 
     @classmethod
     def join(cls, states: "list[LayeredState]") -> "LayeredState":

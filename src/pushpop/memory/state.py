@@ -8,6 +8,11 @@ from torch import Tensor
 from pushpop.memory.base import check_index
 
 
+def strength_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which strengths are kept beside values of this one."""
+    return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
+
+
 class Held(Protocol):
     """A form in which cells are held: as tensors, by row number, or in a ring."""
 
@@ -17,7 +22,7 @@ class Held(Protocol):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of values and strengths."""
+        """The dtype of the values."""
 
     @property
     def device(self) -> torch.device:
@@ -46,7 +51,7 @@ class Cells(NamedTuple):
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.strengths.dtype
+        return self.values.dtype
 
     @property
     def device(self) -> torch.device:
@@ -82,7 +87,7 @@ class Walked(NamedTuple):
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.strengths.dtype
+        return self.pushed.dtype
 
     @property
     def device(self) -> torch.device:
@@ -101,13 +106,14 @@ class Walked(NamedTuple):
 
     def cells(self) -> Cells:
         compiling = torch.compiler.is_compiling()
+        padded = compiling or out_of_sight(self.counts)  # a graph's shapes are fixed
         if self.versions and not compiling and self.versions != self._versions():
             raise RuntimeError(
                 "the values given to a memory were changed in place before the state it "
                 "returned was used; give it a copy, or look at state.values first"
             )
         strengths, row_ids = self.strengths, self.row_ids
-        if not compiling:  # a graph keeps the padding: its shapes are fixed
+        if not padded:
             n_cells = int(self.counts.max()) if len(self.counts) else 0
             strengths, row_ids = strengths[:, :n_cells], row_ids[:, :n_cells]
         width = self.pushed.shape[-1]
@@ -117,6 +123,12 @@ class Walked(NamedTuple):
             values = torch.where((row_ids >= 0)[..., None], values, initial)
         places = torch.arange(row_ids.shape[1], device=row_ids.device)
         return Cells(values.masked_fill((places >= self.counts[:, None])[..., None], 0), strengths)
+
+    def rows(self, index: Any) -> "Walked":
+        """Some rows; the values stay where they are."""
+        return self._replace(
+            strengths=self.strengths[index], row_ids=self.row_ids[index], counts=self.counts[index]
+        )
 
     def detach(self) -> "Walked":
         return self._replace(
@@ -132,7 +144,8 @@ class MemoryState:
     Rows with fewer cells are padded with strength 0, and cells without strength mean nothing: two
     states are the same if they agree once those are removed (`equal`). Gradients flow through both.
     A state is never changed by the calls that take it; `state.rows(index)`, or `state[index]`,
-    picks or reorders rows of the batch.
+    picks or reorders rows of the batch. Beside values in half precision, strengths are float32:
+    they add up over time.
     """
 
     def __init__(self, values: Tensor, strengths: Tensor) -> None:
@@ -141,7 +154,8 @@ class MemoryState:
                 "a memory state needs values [B, N, D] and strengths [B, N]; got "
                 f"{list(values.shape)} and {list(strengths.shape)}"
             )
-        if values.dtype != strengths.dtype or values.device != strengths.device:
+        same = strengths.dtype in (values.dtype, strength_dtype(values.dtype))
+        if not same or values.device != strengths.device:
             raise ValueError(
                 "values and strengths of a memory state must share dtype and device; got "
                 f"{values.dtype} on {values.device} and {strengths.dtype} on {strengths.device}"
@@ -180,7 +194,7 @@ class MemoryState:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of values and strengths."""
+        """The dtype of the values, and of the strengths unless that is half precision."""
         return self._held.dtype
 
     @property
@@ -200,8 +214,9 @@ class MemoryState:
     def compact(self) -> "MemoryState":
         """The same cells without those of strength 0, as few as the fullest row has.
 
-        Calls outside `torch.compile` do this by themselves. A compiled step cannot, because a graph
-        does not know how many cells are live: a loop of compiled steps calls it now and then.
+        Calls on the CPU do this by themselves. A compiled step cannot, because a graph does not
+        know how many cells are live; on a GPU the host would have to wait for the number. A loop
+        over parts of a long sequence calls it there now and then.
         """
         keep = self.strengths != 0
         n_cells = int(keep.sum(1).max()) if keep.numel() else 0
@@ -216,6 +231,8 @@ class MemoryState:
     def rows(self, index: Any) -> "MemoryState":
         """Some rows of the batch, in any order: a slice, a list or a tensor."""
         check_index(index)
+        if isinstance(self._held, Walked):
+            return MemoryState._holding(self._held.rows(index))
         return MemoryState(self.values[index], self.strengths[index])
 
     def __getitem__(self, index: Any) -> "MemoryState":
@@ -253,6 +270,13 @@ def _live_rows(state: MemoryState) -> list[Tensor]:
     """A row's live cells as one table [n, D + 1], the strength first."""
     tables = torch.cat([state.strengths[..., None], state.values], dim=-1).detach()
     return [table[table[:, 0] != 0] for table in tables]
+
+
+def out_of_sight(x: Tensor) -> bool:
+    """Whether numbers are not looked at: a GPU's, for which the host would have to wait until all
+    that it asked for is done, and those of a tensor that has none.
+    """
+    return x.is_cuda or x.is_meta
 
 
 def as_array(x: Tensor) -> Any:
