@@ -167,6 +167,13 @@ def test_serve_says_where_answers_and_stops_at_ctrl_c(folder: Path) -> None:
     assert "Traceback" not in problems
 
 
+def test_more_hosts_can_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr("pushpop.viewer.listening.listen", lambda *given: asked.append(given))
+    main(["serve", "mine", "--allow-host", "viewer.example,10.0.0.7"])
+    assert asked == [(["mine"], "127.0.0.1", 8000, ["viewer.example", "10.0.0.7"])]
+
+
 def test_a_port_in_use_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
