@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
+from pushpop.devices import find_device, read_device
 from pushpop.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +17,12 @@ AT_ONCE = 256
 
 
 def transduce(
-    model: str, nbest: int = 0, beam: int = 1, max_length: int = 0, threads: int = 1
+    model: str,
+    nbest: int = 0,
+    beam: int = 1,
+    max_length: int = 0,
+    threads: int = 1,
+    device: str = "cpu",
 ) -> None:
     """Write a prediction for every line of standard input; blank lines stay blank.
 
@@ -27,7 +33,9 @@ def transduce(
         beam: how many predictions are pursued at once; 1: the likeliest symbol at every step
         max_length: the most symbols in a prediction; by default twice the source's and 50 more
         threads: threads that torch computes with; several are slow where other programs run too
+        device: where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu
     """
+    read_device("device", device)
     from pushpop.models.shipped import find_model
     from pushpop.models.spelling import describe_unknown, unknown_symbols
     from pushpop.training.parallel import torch_threads
@@ -37,7 +45,7 @@ def transduce(
     for name, (given, least) in {**bounds, "threads": (threads, 1)}.items():
         if given < least:
             raise InputError(f"{name} is {given}, expected {least} or more")
-    found = load_trained(find_model(model)).model
+    found = load_trained(find_model(model)).model.to(find_device(device))
     unknown: Counter[str] = Counter()
     try:
         with torch_threads(threads):

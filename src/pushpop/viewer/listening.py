@@ -4,10 +4,11 @@ import socket
 import sys
 from collections.abc import Sequence
 
+from pushpop.devices import find_device
 from pushpop.errors import InputError
 
 
-def listen(models: Sequence[str], host: str, port: int) -> None:
+def listen(models: Sequence[str], host: str, port: int, device: str = "cpu") -> None:
     """Serve these models, or the shipped ones, until the process is interrupted."""
     try:
         import uvicorn
@@ -23,7 +24,10 @@ def listen(models: Sequence[str], host: str, port: int) -> None:
     from pushpop.viewer.trace import Example, trace
 
     torch.set_num_threads(1)
+    where = find_device(device)
     entries = open_models(models)
+    for entry in entries.values():
+        entry.model.to(where)
     with _bind(host, port) as door:
         for entry in entries.values():  # compiles the kernels before the first visitor comes
             trace(entry.model, Example(()), max_length=1)
