@@ -1,0 +1,85 @@
+"""The Triton kernels of the memories, called with tensors; imports Triton.
+
+Kernels are chosen by rule and never tuned by trial: a block holds all D numbers of a value, and has
+a warp for every 256 of them. A block has at least 64 numbers, because a warp of a GPU has 32 or 64
+threads: were there more threads than numbers, several would load and store the same one.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+
+from pushpop.memory import triton_walk, triton_walk_backward
+
+STACK, DEQUE = 0, 2  # as in memory.ops.KINDS
+
+
+def block_options(width: int) -> dict[str, int]:
+    """The block for vectors of this width, and how many warps work on it."""
+    block = max(64, triton.next_power_of_2(width))
+    return {"BLOCK": block, "num_warps": min(8, max(1, block // 256))}
+
+
+def on_device_of(x: Tensor) -> AbstractContextManager[Any]:
+    """Have kernels start on the device of a tensor: Triton asks torch for the current one."""
+    return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
+
+
+def live_width(kind: int, room: int, T: int) -> int:
+    """How many positions a row of live cells needs: a deque is pushed at its bottom too."""
+    return room + (T if kind == DEQUE else 0)
+
+
+def live_width_backward(kind: int, room: int) -> int:
+    """The same for the backward pass, in which a bottom's pops are undone below the rest."""
+    return room if kind == STACK else 2 * room
+
+
+def walk(
+    kind: int, values: Tensor, push: Tensor, pop: Tensor, initial: Tensor, strengths: Tensor,
+    reads: Tensor, final: tuple[Tensor, ...], log: tuple[Tensor, ...],
+) -> None:  # fmt: skip
+    """Run T steps and fill reads, `kernels.FinalCells` and `kernels.PopLog`; values [T, B, E, D],
+    push and pop [T, B, E], initial [B, N, D], strengths [B, N]."""
+    T, B, _, D = values.shape
+    if B == 0:
+        return
+    N, room = strengths.shape[1], final[0].shape[1]
+    width = live_width(kind, room, T)
+    s = strengths.new_empty(B, width)
+    ids = final[1].new_empty(B, width)
+    given = (x.contiguous() for x in (values, push, pop, initial, strengths))
+    with on_device_of(values):
+        triton_walk.walk_forward[(B,)](
+            *given, reads, s, ids, *final, *log, T, B, N, D, room, width,
+            KIND=kind, **block_options(D),
+        )  # fmt: skip
+
+
+def walk_backward(
+    kind: int, values: Tensor, initial: Tensor, final: tuple[Tensor, ...], log: tuple[Tensor, ...],
+    grad_reads: Tensor, grad_final: Tensor, grad_push: Tensor, grad_pop: Tensor,
+    grad_strengths: Tensor,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The gradients of values and initial values; fills grad_push and grad_pop [T, B, E], and
+    grad_strengths [B, N], which has zeros before."""
+    T, B, _, D = values.shape
+    strengths, ids = final[:2]
+    # Sums over steps: in the dtype of the strengths, whatever that of the values.
+    grad_pushed = strengths.new_zeros(values.shape)
+    grad_initial = strengths.new_zeros(initial.shape)
+    if B:
+        room = strengths.shape[1]
+        width = live_width_backward(kind, room)
+        s, g = strengths.new_empty(2, B, width)
+        given = (x.contiguous() for x in (values, initial, *final, *log, grad_reads, grad_final))
+        with on_device_of(values):
+            triton_walk_backward.walk_backward[(B,)](
+                *given, s, g, ids.new_empty(B, width), grad_pushed, grad_push, grad_pop,
+                grad_initial, grad_strengths, T, B, D, room, width,
+                KIND=kind, **block_options(D),
+            )  # fmt: skip
+    return grad_pushed.to(values.dtype), grad_initial.to(values.dtype)

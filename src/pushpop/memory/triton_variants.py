@@ -1,0 +1,78 @@
+"""Every form in which the Triton kernels are compiled, for checks that need no GPU.
+
+Triton compiles a kernel for the types of its arguments and the values of its constants. A module of
+kernels lists its forms in a function `variants()`; `benchmarks/gpu_compile.py` compiles them all.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from pushpop.memory import triton_steps, triton_walk, triton_walk_backward
+from pushpop.memory.triton_launch import block_options
+
+KINDS = ("stack", "queue", "deque")
+WIDTHS = (64, 256, 1024)
+PRECISIONS = {"float32": ("fp32", "fp32"), "float64": ("fp64", "fp64"),
+              "bfloat16": ("bf16", "fp32"), "float16": ("fp16", "fp32")}  # fmt: skip
+"""Triton's names for the types of values and of strengths."""
+
+VALUES = {"pushed", "initial", "reads", "grad_reads", "table", "grad_table"}
+ROW_IDS = {"ids", "final_ids", "log_ids", "counts", "dropped"}
+INDICES = {"ends"}
+SIZES = {"t", "T", "R", "N", "D", "room", "width", "stride", "memories"}
+
+
+class Variant(NamedTuple):
+    """A kernel with the types of its arguments, the values of its constants and its warps."""
+
+    name: str
+    kernel: Any
+    types: dict[str, str]  # of the arguments that are no constants, in Triton's words
+    constants: dict[str, int]
+    num_warps: int
+    divisible_by_16: tuple[str, ...]  # the numbers among them that Triton may take for such
+
+
+def argument_types(
+    kernel: Any, precision: str, constants: Iterable[str], other: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The types of a kernel's arguments by their names: the same name means the same everywhere.
+
+    `other` are names that only one module uses. What no set here knows is a pointer to strengths.
+    """
+    value, strength = PRECISIONS[precision]
+    types = dict.fromkeys(VALUES, f"*{value}") | dict.fromkeys(ROW_IDS, "*i64")
+    types |= dict.fromkeys(INDICES, "*i32") | dict.fromkeys(SIZES, "i32") | dict(other or {})
+    names = [name for name in kernel.arg_names if name not in set(constants)]
+    return {name: types.get(name, f"*{strength}") for name in names}
+
+
+def variant(
+    kernel: Any, precision: str, label: str, constants: dict[str, int], num_warps: int,
+    other: Mapping[str, str] | None = None,
+) -> Variant:  # fmt: skip
+    """One form of a kernel; D is taken to be divisible by 16, as it mostly is."""
+    types = argument_types(kernel, precision, constants, other)
+    name = f"{kernel.__name__}-{label}-{precision}"
+    return Variant(name, kernel, types, constants, num_warps, ("D",) if "D" in types else ())
+
+
+def variants() -> list[Variant]:
+    """Those of the memories: each kernel for each kind, precision and some widths."""
+    found = []
+    of_a_kind = (triton_walk.walk_forward, triton_walk_backward.walk_backward,
+                 triton_steps.step_rows, triton_steps.step_rows_backward)  # fmt: skip
+    of_any = (triton_steps.begin_rows, triton_steps.finish_rows,
+              triton_steps.begin_rows_backward, triton_steps.finish_rows_backward)  # fmt: skip
+    for precision in PRECISIONS:
+        for width in WIDTHS:
+            options = block_options(width)
+            warps = options.pop("num_warps")
+            for number, kind in enumerate(KINDS):
+                constants = {"KIND": number, **options}
+                found += [
+                    variant(kernel, precision, f"{kind}-{width}", constants, warps)
+                    for kernel in of_a_kind
+                ]
+        found += [variant(kernel, precision, "any", {"CELLS": 64}, 1) for kernel in of_any]
+    return found
