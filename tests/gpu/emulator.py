@@ -1,8 +1,9 @@
 """Runs a kernel's PTX on the CPU: blocks of warps of 32 lanes, interleaved at random.
 
 A warp goes on for a random number of instructions, then another has its turn; at a barrier it waits
-for the others. `Memory` notes what nothing orders. The lanes of a warp must branch together, which
-Triton's kernels do; an instruction that is not known is an error, never a guess.
+for the others. `Memory` notes what nothing orders. Lanes of a warp that branch apart go on one group
+after the other, the one that is behind first, until they meet again; barriers and exchanges between
+lanes are then an error. An instruction that is not known is an error too, never a guess.
 """
 
 import re
@@ -29,6 +30,29 @@ class Warp:
         self.registers: dict[str, Array] = {}
         self.at = self.barriers = self.warp_barriers = self.exchanges = 0
         self.waits = self.has_ended = False
+        self.active = np.ones(WARP, bool)  # the lanes that are at `at`
+        self.apart: list[tuple[int, Array]] = []  # where other lanes are
+
+    def branch(self, taken: Array, target: int) -> None:
+        """Go on at the target, where the branch is taken."""
+        if not taken.any():
+            return
+        left = self.active & ~taken
+        if left.any():
+            self.apart.append((self.at, left))
+        self.at, self.active = target, taken
+
+    def regroup(self) -> None:
+        """Go on with the lanes that are farthest behind, and those that are there too."""
+        groups = [*self.apart, (self.at, self.active)]
+        self.at = min(at for at, _ in groups)
+        self.active = np.logical_or.reduce([lanes for at, lanes in groups if at == self.at])
+        self.apart = [(at, lanes) for at, lanes in groups if at != self.at]
+
+    def together(self, each: Instruction) -> None:
+        """Raise unless all lanes are here."""
+        if self.apart:
+            raise RuntimeError(f"some lanes of a warp are elsewhere: {each}")
 
     def now(self, active: Array) -> Place:
         """Who makes an access, for the lanes that take part."""
@@ -65,9 +89,7 @@ class Kernel:
                 memory.races += self.shared.races
         return executed
 
-    def _run_block(
-        self, block: int, place: tuple[int, int, int], rng: np.random.Generator
-    ) -> int:
+    def _run_block(self, block: int, place: tuple[int, int, int], rng: np.random.Generator) -> int:
         warps = [Warp(number, block, place) for number in range(self.program.threads // WARP)]
         executed = 0
         while not all(warp.has_ended for warp in warps):
@@ -81,6 +103,8 @@ class Kernel:
                 continue
             warp = ready[rng.integers(len(ready))]
             for _ in range(rng.integers(1, LONGEST_TURN)):
+                if warp.apart:
+                    warp.regroup()
                 step = self.steps[warp.at]
                 warp.at += 1
                 step(warp)
@@ -95,6 +119,7 @@ class Kernel:
             "bra": self._branch, "ret": self._end, "exit": self._end, "bar": self._barrier,
             "barrier": self._barrier, "ld": self._load, "st": self._store, "atom": self._add,
             "red": self._add, "shfl": self._shuffle, "redux": self._reduce,
+            "ldmatrix": self._load_matrices,
         }  # fmt: skip
         if head in makers:
             return makers[head](each)
@@ -105,10 +130,9 @@ class Kernel:
     def _active(self, each: Instruction) -> Callable[[Warp], Array]:
         """Which lanes take part."""
         if each.predicate is None:
-            everyone = np.ones(WARP, bool)
-            return lambda warp: everyone
+            return lambda warp: warp.active
         name, negated = each.predicate, each.negated
-        return lambda warp: warp.registers[name] ^ negated
+        return lambda warp: (warp.registers[name] ^ negated) & warp.active
 
     def _get(self, operand: str, kind: str) -> Callable[[Warp], Array]:
         """The numbers that an operand stands for, in a type."""
@@ -129,17 +153,14 @@ class Kernel:
         """Set a register, in the lanes that take part."""
         prefix = name.rstrip("0123456789")
         dtype = np.dtype(TYPES[self.program.registers[prefix]])
-        active = self._active(each)
-        if each.predicate is None:
+        active, always = self._active(each), each.predicate is None
 
-            def put(warp: Warp, numbers: Array) -> None:
-                warp.registers[name] = _as(numbers, dtype)
-
-        else:
-
-            def put(warp: Warp, numbers: Array) -> None:
+        def put(warp: Warp, numbers: Array) -> None:
+            bits = _as(numbers, dtype)
+            if not always or warp.apart:
                 before = warp.registers.get(name, np.zeros(WARP, dtype))
-                warp.registers[name] = np.where(active(warp), _as(numbers, dtype), before)
+                bits = np.where(active(warp), bits, before)
+            warp.registers[name] = bits
 
         return put
 
@@ -151,16 +172,19 @@ class Kernel:
         return lambda warp: put(warp, compute(*[one(warp) for one in get]))
 
     def _pack(self, each: Instruction) -> Step:
-        """mov of two halves: {low, high} to one register, or one register to {low, high}."""
+        """mov of two halves: {low, high} to one register, or one register to {low, high}, of which
+        one may go nowhere."""
         kind = each.operation[-1]
         half = f"b{int(kind[1:]) // 2}"
         target, source = each.operands
         if "{" in source:
             low, high = (self._get(name, half) for name in _names(source))
             put = self._put(target, each)
-            return lambda warp: put(warp, np.stack([low(warp), high(warp)], 1).view(TYPES[kind])[:, 0])
+            return lambda warp: put(
+                warp, np.stack([low(warp), high(warp)], 1).view(TYPES[kind])[:, 0]
+            )
         get = self._get(source, kind)
-        puts = [None if name == "_" else self._put(name, each) for name in _names(target)]
+        puts = [self._put(name, each) if name[0] == "%" else None for name in _names(target)]
 
         def unpack(warp: Warp) -> None:
             halves = np.ascontiguousarray(get(warp)).view(TYPES[half]).reshape(WARP, 2)
@@ -173,17 +197,11 @@ class Kernel:
     def _branch(self, each: Instruction) -> Step:
         target, active = self.program.labels[each.operands[0]], self._active(each)
 
-        def branch(warp: Warp) -> None:
-            taken = active(warp)
-            if taken.all():
-                warp.at = target
-            elif taken.any():
-                raise RuntimeError(f"lanes of a warp branch apart: {each}")
-
-        return branch
+        return lambda warp: warp.branch(active(warp), target)
 
     def _end(self, each: Instruction) -> Step:
         def end(warp: Warp) -> None:
+            warp.together(each)
             warp.has_ended = True
 
         return end
@@ -192,6 +210,7 @@ class Kernel:
         if each.operation == ("bar", "warp", "sync"):
 
             def pass_together(warp: Warp) -> None:
+                warp.together(each)
                 warp.warp_barriers += 1
 
             return pass_together
@@ -199,6 +218,7 @@ class Kernel:
             raise NotImplementedError(f"the emulator does not know {each}")
 
         def wait(warp: Warp) -> None:
+            warp.together(each)
             warp.waits = True
 
         return wait
@@ -223,6 +243,24 @@ class Kernel:
                 if on.any():
                     numbers[on] = memory().load(where + part * size, size, place, each)
                 put(warp, numbers)
+
+        return load
+
+    def _load_matrices(self, each: Instruction) -> Step:
+        """Matrices of 8 rows of 16 bytes in shared memory: lane 8 m + i has the address of row i of
+        matrix m, and lane l gets word l % 4 of row l // 4 of each."""
+        if each.operation[1:4] != ("sync", "aligned", "m8n8") or "trans" in each.operation:
+            raise NotImplementedError(f"the emulator does not know {each}")
+        puts = [self._put(name, each) for name in _names(each.operands[0])]
+        address = self._address(each.operands[1])
+
+        def load(warp: Warp) -> None:
+            warp.together(each)
+            rows, place = address(warp), warp.now(warp.active)
+            for matrix, put in enumerate(puts):
+                where = rows[8 * matrix + LANES // 4] + 4 * (LANES % 4)
+                put(warp, self.shared.load(where, 4, place, each))
+            warp.exchanges += 1
 
         return load
 
@@ -269,6 +307,7 @@ class Kernel:
         get, offset, limit = (self._get(name, "b32") for name in (source, by, clamp))
 
         def shuffle(warp: Warp) -> None:
+            warp.together(each)
             given, c = offset(warp).astype(np.int64) & 31, limit(warp).astype(np.int64)
             segment = (c >> 8) & 31
             lowest = LANES & segment
@@ -287,8 +326,13 @@ class Kernel:
         _, _, how, kind = each.operation
         reduce = {"add": np.sum, "min": np.min, "max": np.max}[how]
         get, put = self._get(each.operands[1], kind), self._put(each.operands[0], each)
-        dtype = TYPES[kind]
-        return lambda warp: put(warp, np.full(WARP, reduce(get(warp).astype(np.int64)), dtype))
+
+        def combine(warp: Warp) -> None:
+            warp.together(each)
+            put(warp, np.full(WARP, reduce(get(warp).astype(np.int64)), TYPES[kind]))
+            warp.exchanges += 1
+
+        return combine
 
     def _memory(self, each: Instruction) -> Callable[[], Memory]:
         if each.operation[1] == "shared":

@@ -101,7 +101,9 @@ class EmulatedKernel:
             else:
                 number, kind = value, "fp32" if isinstance(value, float) else "i32"
             special = not parameter.do_not_specialize
-            if parameter.is_constexpr or (special and value is not None and kind == "i32" and value == 1):
+            if parameter.is_constexpr or (
+                special and value is not None and kind == "i32" and value == 1
+            ):
                 constants.append((parameter.name, value))
                 continue
             types.append((parameter.name, kind))
@@ -113,9 +115,7 @@ class EmulatedKernel:
             self.num_warps or num_warps, self.arch,
         )  # fmt: skip
         unused = len(kernel.program.parameters) - len(parameters)
-        executed = kernel.run(
-            grid, [*parameters, *[0] * unused], places.memory, shared, self.seed
-        )
+        executed = kernel.run(grid, [*parameters, *[0] * unused], places.memory, shared, self.seed)
         places.copy_back()
         self.report.launches[name] += 1
         self.report.instructions[name] += executed
@@ -147,9 +147,7 @@ class _Places:
 
 
 @contextmanager
-def emulated(
-    kernels: Sequence[tuple[ModuleType, str]], **options: Any
-) -> Iterator[Report]:
+def emulated(kernels: Sequence[tuple[ModuleType, str]], **options: Any) -> Iterator[Report]:
     """Have these kernels, named by their modules, emulated inside; tells what happened."""
     report = Report()
     before = [(module, name, getattr(module, name)) for module, name in kernels]

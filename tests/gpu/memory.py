@@ -180,9 +180,7 @@ class Memory:
         return here | elsewhere
 
     @staticmethod
-    def _of_this_warp(
-        before: dict[str, Integers], at: Integers, place: Place
-    ) -> NDArray[np.bool_]:
+    def _of_this_warp(before: dict[str, Integers], at: Integers, place: Place) -> NDArray[np.bool_]:
         return (before["block"][at] == place.block) & (before["warp"][at] == place.warp)
 
     def _count(
@@ -198,9 +196,7 @@ class Memory:
             self.races[Race(what, who, by.source)] += 1
 
     @staticmethod
-    def _note(
-        notes: dict[str, Integers], at: Integers, threads: Integers, place: Place
-    ) -> None:
+    def _note(notes: dict[str, Integers], at: Integers, threads: Integers, place: Place) -> None:
         """Add an access to those that it is not ordered with; it replaces those before it."""
         block, warp = notes["block"][at], notes["warp"][at]
         same_time = (block == place.block) & (notes["barriers"][at] == place.barriers)

@@ -46,6 +46,8 @@ def find_operation(name: tuple[str, ...]) -> Operation:
         if head == "mul":
             return Operation(wide, (kind, kind), product)
         return Operation(wide, (kind, kind, wide), lambda a, b, c: product(a, b) + c)
+    if head == "mul" and modifiers == ("hi",):
+        return Operation(kind, (kind, kind), _upper_half)
     if head in ("mul", "mad") and modifiers == ("lo",):
         modifiers = ()
     if head in ("mad", "fma") and not modifiers:
@@ -69,6 +71,11 @@ def _multiply_add(a: Array, b: Array, c: Array) -> Array:
         exact: Array = a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
         return exact.astype(a.dtype)
     return a * b + c
+
+
+def _upper_half(a: Array, b: Array) -> Array:
+    whole: Array = a.astype(object) * b.astype(object)
+    return (whole >> 8 * a.dtype.itemsize).astype(a.dtype)
 
 
 def _shift(head: str) -> Callable[[Array, Array], Array]:

@@ -7,6 +7,7 @@ REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(%\w+)<(\d+)>;")
 LABEL = re.compile(r"(\$\w+):")
 INSTRUCTION = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.]*)\s*(.*?);")
 OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*")
+SCRATCH = re.compile(r"\{ \.reg \.\w+ \w+; (.*) \}")  # an instruction with a register of its own
 SOURCE_LINE = re.compile(r"\.loc\s.*//\s*(\S+?):(\d+):\d+")
 
 
@@ -48,7 +49,7 @@ def parse(text: str) -> Program:
     for raw in body.splitlines():
         if found := SOURCE_LINE.search(raw):
             source = f"{found[1]}:{found[2]}"
-        line = raw.partition("//")[0].strip()
+        line = SCRATCH.sub(r"\1", raw.partition("//")[0].strip())
         if found := REGISTERS.match(line):
             registers[found[2]] = found[1]
         elif found := LABEL.match(line):
