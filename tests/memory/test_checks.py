@@ -96,7 +96,7 @@ def test_values_are_never_checked_while_compiling() -> None:
 def test_constructors_name_what_is_wrong() -> None:
     with pytest.raises(ValueError, match="width must be at least 1; got 0"):
         NeuralStack(0)
-    with pytest.raises(ValueError, match="auto, fused, parallel, reference; got 'cuda'"):
+    with pytest.raises(ValueError, match="auto, fused, triton, parallel, reference; got 'cuda'"):
         NeuralStack(3, backend="cuda")
     with pytest.raises(ValueError, match=r"got \[2, 3\] and \[2\]"):
         MemoryState(torch.rand(2, 3), torch.rand(2))

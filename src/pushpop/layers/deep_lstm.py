@@ -56,10 +56,10 @@ class DeepLSTM(nn.Module):
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be a probability, 0 to 1; got {dropout}")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        if backend not in BACKENDS or backend == "parallel":
+        if backend not in BACKENDS or backend in ("parallel", "triton"):
             raise ValueError(
-                f"backend must be auto, fused or reference, a recurrence has no parallel form; got "
-                f"{backend!r}"
+                f"backend must be auto, fused or reference, a recurrence has no parallel form and "
+                f"runs by torch's own kernels on a GPU; got {backend!r}"
             )
         self.batch_first, self.dropout, self.backend = batch_first, dropout, backend
         factory: dict[str, Any] = {"device": device, "dtype": dtype}

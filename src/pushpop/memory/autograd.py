@@ -1,4 +1,4 @@
-"""Which derivatives the CPU kernels can give: first ones, in reverse mode, and no others."""
+"""Which derivatives the kernels can give: first ones, in reverse mode, and no others."""
 
 from typing import Any
 
@@ -22,14 +22,17 @@ def under_transform() -> bool:
 NO_SECOND = "backend 'fused' has no second derivative; use backend='reference'"
 
 
-def refuse_second_derivative(operator: Any) -> None:
+def refuse_second_derivative(operator: Any, backend: str | None = None) -> None:
     """Have a backward operator name what to use instead when it is differentiated itself.
 
-    Building the graph for that (`create_graph=True`) is not refused: it may never be used.
+    Building the graph for that (`create_graph=True`) is not refused: it may never be used. The
+    kernels are those of `backend`; `None`: Triton's on a GPU, Numba's elsewhere.
     """
 
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError(NO_SECOND)
+        on_gpu = any(isinstance(grad, Tensor) and grad.is_cuda for grad in grads)
+        name = backend or ("triton" if on_gpu else "fused")
+        raise RuntimeError(NO_SECOND.replace("fused", name))
 
     operator.register_autograd(backward)
 

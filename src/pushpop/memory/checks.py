@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from pushpop.memory.state import Cells, MemoryState
+from pushpop.memory.state import Cells, MemoryState, strength_dtype
 
 
 def check_tensors(
@@ -35,7 +35,8 @@ def check_tensors(
                 f"{name} must be [{', '.join(axes)}] = {shape[:-1]} as in values; "
                 f"got {list(x.shape)}"
             )
-        _check_like(name, x, values)
+        # Gates may be wider than values in half precision: so are the strengths.
+        _check_like(name, x, values, strength_dtype(values.dtype))
     if state is not None:
         check_state(state, values, shape[len(letters) - 1], width)
 
@@ -48,11 +49,11 @@ def check_state(state: MemoryState, values: Tensor, batch: int, width: int) -> N
         raise ValueError(f"state has {state.batch_size} rows, the input has a batch of {batch}")
     if state.width != width:
         raise ValueError(f"state has cells {state.width} wide, this memory is {width} wide")
-    _check_like("state", state, values)
+    _check_like("state", state, values, values.dtype)
 
 
-def _check_like(name: str, x: Tensor | MemoryState, values: Tensor) -> None:
-    if x.dtype != values.dtype:
+def _check_like(name: str, x: Tensor | MemoryState, values: Tensor, wider: torch.dtype) -> None:
+    if x.dtype not in (values.dtype, wider):
         raise TypeError(f"{name} must have the dtype of values, {values.dtype}; got {x.dtype}")
     if x.device != values.device:
         raise ValueError(f"{name} must be on the device of values, {values.device}; got {x.device}")

@@ -18,8 +18,9 @@ class NeuralMemory(Memory[MemoryState]):
 
     Args:
         width: D, the length of the vectors held.
-        backend: "fused" (CPU kernels), "parallel" (plain torch, any device), "reference" (the
-            paper's equations, slow) or "auto": the fastest that can run the input.
+        backend: "fused" (CPU kernels), "triton" (GPU kernels), "parallel" (plain torch, any
+            device), "reference" (the paper's equations, slow) or "auto": the fastest that can run
+            the input.
         validate: whether to check that controls lie in [0, 1] and values are finite. `None` checks
             when gradients are off. Never checked while compiling or inside `torch.func`.
     """
@@ -149,26 +150,32 @@ class NeuralMemory(Memory[MemoryState]):
 
     def all_backends(self) -> tuple[str, ...]:
         """Kernels, the closed form, the equations."""
-        return ("fused", "parallel", "reference")
+        return ("fused", "triton", "parallel", "reference")
 
     def backends(self, device: torch.device, dtype: torch.dtype) -> tuple[str, ...]:
-        """The kernels run float32 and float64 on the CPU. A transform of torch needs plain torch,
-        and without storage only the equations know their shapes."""
+        """The CPU kernels run float32 and float64, the GPU kernels half precision too. A transform
+        of torch needs plain torch, and without storage only the equations know their shapes."""
         if device.type == "meta":
             return ("reference", "parallel")
-        if device.type == "cpu" and dtype in ops.WALKABLE:
-            return self.all_backends()
-        return ("parallel", "reference")
+        plain = ("parallel", "reference")
+        if device.type == "cuda" and dtype in ops.ON_GPU and ops.triton_imports():
+            return ("triton", *plain)
+        if device.type != "cpu":
+            return plain
+        compiled = ("fused",) if dtype in ops.WALKABLE else ()
+        interpreted = ("triton",) if ops.INTERPRETED and dtype in ops.ON_GPU else ()
+        return (*compiled, *plain, *interpreted)
 
     def choose_backend(self, like: Tensor | None) -> str:
         """The kernels give way to the equations where torch wants more than they can give."""
         chosen = super().choose_backend(like)
-        return (
-            "reference" if like is not None and chosen == "fused" and under_transform() else chosen
-        )
+        kernels = like is not None and chosen in ("fused", "triton")
+        return "reference" if kernels and under_transform() else chosen
 
     def limits(self) -> str:
         """The end of a message about a backend that cannot run."""
+        if self.backend == "triton":
+            return "runs floating point on a GPU, with the package triton"
         return "runs float32 and float64 on the CPU"
 
     def _check(

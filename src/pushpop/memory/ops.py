@@ -1,9 +1,11 @@
-"""The memory as torch operators, and its three implementations behind one call.
+"""The memory as torch operators, and its implementations behind one call.
 
-`pushpop::walk` and `pushpop::walk_backward` wrap the CPU kernels so that autograd, fake tensors and
-`torch.compile` know them. The other two implementations are plain torch and need no wrapping.
+`pushpop::walk` and `pushpop::walk_backward` wrap the kernels, Numba's on the CPU and Triton's on a
+GPU, so that autograd, fake tensors and `torch.compile` know them. The other two implementations are
+plain torch and need no wrapping.
 """
 
+import os
 from typing import Any, NamedTuple
 
 import torch
@@ -11,28 +13,40 @@ from torch import Tensor
 
 from pushpop.memory import intervals, reference
 from pushpop.memory.autograd import refuse_second_derivative
-from pushpop.memory.state import Cells, MemoryState, Walked, as_array
+from pushpop.memory.state import Cells, MemoryState, Walked, as_array, strength_dtype
 
 KINDS = ("stack", "queue", "deque")
 WALKABLE = (torch.float32, torch.float64)
+ON_GPU = (*WALKABLE, torch.bfloat16, torch.float16)
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+"""Whether this process was started such that Triton runs its kernels in Python, on the CPU."""
 
 
 def run(
     kind: str, values: Tensor, push: Tensor, pop: Tensor, state: MemoryState | None, backend: str
 ) -> tuple[Tensor, MemoryState]:
-    """values [T, B, E, D], push and pop [T, B, E] -> reads [T, B, E, D] and the next state."""
+    """values [T, B, E, D], push and pop [T, B, E] -> reads [T, B, E, D] and the next state.
+
+    Beside values in half precision, gates and strengths are float32.
+    """
     T, B, _, D = values.shape
+    wide = strength_dtype(values.dtype)
     if state is None:
-        state = MemoryState(values.new_zeros(B, 0, D), values.new_zeros(B, 0))
+        state = MemoryState(values.new_zeros(B, 0, D), values.new_zeros(B, 0, dtype=wide))
     if T == 0:
         return values.clone(), state
     first = state._cells()
-    if backend == "fused":
-        out = WalkOutput(*walk(KINDS.index(kind), values, push, pop, *first))
-        return out.reads, _state_of(Walked(*out.final, values, first.values))
-    form = reference.run if backend == "reference" else intervals.run
-    reads, V, s = form(kind, values, push, pop, *first)
-    return reads, MemoryState._holding(Cells(V, s))
+    push, pop = push.to(wide), pop.to(wide)
+    V, s = first.values, first.strengths.to(wide)
+    if backend in ("fused", "triton"):
+        operator = walk_interpreted if backend == "triton" and values.device.type == "cpu" else walk
+        out = WalkOutput(*operator(KINDS.index(kind), values, push, pop, V, s))
+        return out.reads, _state_of(Walked(*out.final, values, V))
+    if backend == "parallel":
+        reads, V, s = intervals.run(kind, values, push, pop, V, s)
+    else:
+        reads, V, s = reference.run(kind, values.to(wide), push, pop, V.to(wide), s)
+    return reads.to(values.dtype), MemoryState._holding(Cells(V.to(values.dtype), s))
 
 
 def _state_of(walked: Walked) -> MemoryState:
@@ -77,7 +91,8 @@ def step(
 
 class WalkOutput(NamedTuple):
     """What `walk` returns, in its order: the reads, the final cells (as `state.Walked` has them),
-    and the log of the pops (`kernels.PopLog`). R = B rows, room for N + T*E cells.
+    and the log of the pops (`kernels.PopLog`). R = B rows, room for N + T*E cells. Reads have the
+    dtype of the values, all else that is not a whole number that of the strengths.
     """
 
     reads: Tensor  # [T, B, E, D]
@@ -114,8 +129,18 @@ def walk(
     return out
 
 
-@walk.register_fake
-def _(
+@walk.register_kernel("cuda")
+def _walk_on_gpu(
+    kind: int, values: Tensor, push: Tensor, pop: Tensor, initial: Tensor, strengths: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    from pushpop.memory import triton_launch
+
+    out = _empty_output(values, strengths)
+    triton_launch.walk(kind, values, push, pop, initial, strengths, out.reads, out.final, out.log)
+    return out
+
+
+def _fake_walk(
     kind: int, values: Tensor, push: Tensor, pop: Tensor, initial: Tensor, strengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     return _empty_output(values, strengths)
@@ -123,9 +148,9 @@ def _(
 
 def _empty_output(values: Tensor, strengths: Tensor) -> WalkOutput:
     T, B, E, _ = values.shape
-    room, new = strengths.shape[1] + T * E, values.new_empty
+    room, new = strengths.shape[1] + T * E, strengths.new_empty
     return WalkOutput(
-        reads=new(values.shape),
+        reads=values.new_empty(values.shape),
         strengths=new(B, room),
         row_ids=new(B, room, dtype=torch.int64),
         counts=new(B, dtype=torch.int64),
@@ -156,7 +181,7 @@ def walk_backward(
     """
     from pushpop.memory import kernels_backward
 
-    gradients = _empty_gradients(values, initial)
+    gradients = _empty_gradients(values, initial, strengths)
     g_values, g_push, g_pop, g_initial, g_strengths = gradients
     g_gates = values.new_empty(*values.shape[:2], 2 * values.shape[2])
     final, log = (strengths, row_ids, counts), (log_row_ids, log_strengths, dropped, trimmed_from)
@@ -169,20 +194,44 @@ def walk_backward(
     return gradients
 
 
-@walk_backward.register_fake
-def _(kind: int, values: Tensor, initial: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
-    return _empty_gradients(values, initial)
+@walk_backward.register_kernel("cuda")
+def _walk_backward_on_gpu(
+    kind: int,
+    values: Tensor,
+    initial: Tensor,
+    strengths: Tensor,
+    row_ids: Tensor,
+    counts: Tensor,
+    log_row_ids: Tensor,
+    log_strengths: Tensor,
+    dropped: Tensor,
+    trimmed_from: Tensor,
+    grad_reads: Tensor,
+    grad_strengths: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    from pushpop.memory import triton_launch
+
+    return triton_launch.walk_backward(
+        kind, values, initial, (strengths, row_ids, counts),
+        (log_row_ids, log_strengths, dropped, trimmed_from), grad_reads, grad_strengths,
+    )  # fmt: skip
+
+
+def _fake_walk_backward(
+    kind: int, values: Tensor, initial: Tensor, strengths: Tensor, *rest: Tensor
+) -> tuple[Tensor, ...]:
+    return _empty_gradients(values, initial, strengths)
 
 
 def _empty_gradients(
-    values: Tensor, initial: Tensor
+    values: Tensor, initial: Tensor, strengths: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     return (
         values.new_empty(values.shape),
-        values.new_empty(values.shape[:3]),
-        values.new_empty(values.shape[:3]),
+        strengths.new_empty(values.shape[:3]),
+        strengths.new_empty(values.shape[:3]),
         values.new_zeros(initial.shape),
-        values.new_zeros(initial.shape[:2]),
+        strengths.new_zeros(initial.shape[:2]),
     )
 
 
@@ -194,19 +243,48 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
     ctx.save_for_backward(values, initial, *out.final, *out.log)
 
 
-def _backward(ctx: Any, grad_reads: Tensor | None, grad_strengths: Tensor | None, *_: Any) -> Any:
-    values, initial, strengths, *rest = ctx.saved_tensors
-    if grad_reads is None:
-        grad_reads = torch.zeros_like(values)
-    if grad_strengths is None:
-        grad_strengths = torch.zeros_like(strengths)
-    return None, *walk_backward(
-        ctx.kind, values, initial, strengths, *rest, grad_reads, grad_strengths
+def _complete(forward: Any, backward: Any, backend: str | None = None) -> None:
+    """Tell torch the rest about a walk and its backward pass: shapes and derivatives."""
+
+    def differentiate(
+        ctx: Any, grad_reads: Tensor | None, grad_strengths: Tensor | None, *_: Any
+    ) -> Any:
+        values, initial, strengths, *rest = ctx.saved_tensors
+        if grad_reads is None:
+            grad_reads = torch.zeros_like(values)
+        if grad_strengths is None:
+            grad_strengths = torch.zeros_like(strengths)
+        given = (values, initial, strengths, *rest, grad_reads, grad_strengths)
+        return None, *backward(ctx.kind, *given)
+
+    forward.register_fake(_fake_walk)
+    backward.register_fake(_fake_walk_backward)
+    forward.register_autograd(differentiate, setup_context=_setup_context)
+    refuse_second_derivative(backward, backend)
+
+
+_complete(walk, walk_backward)
+walk_interpreted = walk
+if INTERPRETED:  # operators of their own: on the CPU, `walk` is Numba's
+    walk_interpreted = torch.library.custom_op(
+        "pushpop::walk_interpreted", _walk_on_gpu, mutates_args=(), device_types="cpu"
     )
+    _walk_backward_interpreted = torch.library.custom_op(
+        "pushpop::walk_backward_interpreted",
+        _walk_backward_on_gpu,
+        mutates_args=(),
+        device_types="cpu",
+    )
+    _complete(walk_interpreted, _walk_backward_interpreted, "triton")
 
 
-walk.register_autograd(_backward, setup_context=_setup_context)
-refuse_second_derivative(walk_backward)
+def triton_imports() -> bool:
+    """Whether the package triton is there and can be imported; asked only where there is a GPU."""
+    try:
+        import triton  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def load_kernels() -> Any:

@@ -8,6 +8,11 @@ from torch import Tensor
 from pushpop.memory.base import check_index
 
 
+def strength_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which strengths are kept beside values of this one."""
+    return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
+
+
 class Held(Protocol):
     """A form in which cells are held: as tensors, by row number, or in a ring."""
 
@@ -17,7 +22,7 @@ class Held(Protocol):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of values and strengths."""
+        """The dtype of the values."""
 
     @property
     def device(self) -> torch.device:
@@ -46,7 +51,7 @@ class Cells(NamedTuple):
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.strengths.dtype
+        return self.values.dtype
 
     @property
     def device(self) -> torch.device:
@@ -82,7 +87,7 @@ class Walked(NamedTuple):
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.strengths.dtype
+        return self.pushed.dtype
 
     @property
     def device(self) -> torch.device:
@@ -132,7 +137,8 @@ class MemoryState:
     Rows with fewer cells are padded with strength 0, and cells without strength mean nothing: two
     states are the same if they agree once those are removed (`equal`). Gradients flow through both.
     A state is never changed by the calls that take it; `state.rows(index)`, or `state[index]`,
-    picks or reorders rows of the batch.
+    picks or reorders rows of the batch. Beside values in half precision, strengths are float32:
+    they add up over time.
     """
 
     def __init__(self, values: Tensor, strengths: Tensor) -> None:
@@ -141,7 +147,8 @@ class MemoryState:
                 "a memory state needs values [B, N, D] and strengths [B, N]; got "
                 f"{list(values.shape)} and {list(strengths.shape)}"
             )
-        if values.dtype != strengths.dtype or values.device != strengths.device:
+        same = strengths.dtype in (values.dtype, strength_dtype(values.dtype))
+        if not same or values.device != strengths.device:
             raise ValueError(
                 "values and strengths of a memory state must share dtype and device; got "
                 f"{values.dtype} on {values.device} and {strengths.dtype} on {strengths.device}"
@@ -180,7 +187,7 @@ class MemoryState:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of values and strengths."""
+        """The dtype of the values, and of the strengths unless that is half precision."""
         return self._held.dtype
 
     @property

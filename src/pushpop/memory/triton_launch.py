@@ -61,16 +61,17 @@ def walk(
 
 def walk_backward(
     kind: int, values: Tensor, initial: Tensor, final: tuple[Tensor, ...], log: tuple[Tensor, ...],
-    grad_reads: Tensor, grad_final: Tensor, grad_push: Tensor, grad_pop: Tensor,
-    grad_strengths: Tensor,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The gradients of values and initial values; fills grad_push and grad_pop [T, B, E], and
-    grad_strengths [B, N], which has zeros before."""
-    T, B, _, D = values.shape
+    grad_reads: Tensor, grad_final: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of values, push, pop, initial values and initial strengths, from those of the
+    reads and of the final strengths."""
+    T, B, E, D = values.shape
     strengths, ids = final[:2]
     # Sums over steps: in the dtype of the strengths, whatever that of the values.
     grad_pushed = strengths.new_zeros(values.shape)
     grad_initial = strengths.new_zeros(initial.shape)
+    grad_strengths = strengths.new_zeros(initial.shape[:2])
+    grad_push, grad_pop = strengths.new_empty(T, B, E), strengths.new_empty(T, B, E)
     if B:
         room = strengths.shape[1]
         width = live_width_backward(kind, room)
@@ -82,4 +83,5 @@ def walk_backward(
                 grad_initial, grad_strengths, T, B, D, room, width,
                 KIND=kind, **block_options(D),
             )  # fmt: skip
-    return grad_pushed.to(values.dtype), grad_initial.to(values.dtype)
+    grad_values, grad_initial = grad_pushed.to(values.dtype), grad_initial.to(values.dtype)
+    return grad_values, grad_push, grad_pop, grad_initial, grad_strengths
