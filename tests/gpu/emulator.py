@@ -1,7 +1,7 @@
 """Runs a kernel's PTX on the CPU: blocks of warps of 32 lanes, interleaved at random.
 
 A warp goes on for a random number of instructions, then another has its turn; at a barrier it waits
-for the others. `Memory` notes what nothing orders. Lanes of a warp that branch apart go on one group
+for the others. `Memory` notes what nothing orders. Lanes that branch apart go on one group
 after the other, the one that is behind first, until they meet again; barriers and exchanges between
 lanes are then an error. An instruction that is not known is an error too, never a guess.
 """
@@ -366,7 +366,7 @@ def _constant(text: str, dtype: "np.dtype") -> Array:
     if text[:2] in ("0f", "0d", "0F", "0D"):
         return np.array(int(text[2:], 16), f"u{len(text[2:]) // 2}").view(dtype)
     bits = 8 * dtype.itemsize
-    if dtype == bool:
+    if dtype.kind == "b":
         return np.array(int(text, 0) != 0)
     return np.array(int(text, 0) % 2**bits, f"u{dtype.itemsize}").view(dtype)
 
