@@ -1,4 +1,5 @@
-"""A layer's whole sequence on the CPU: its weights arranged for the operator in `recurrence.py`.
+"""A layer's whole sequence by kernels: its weights arranged for the operators in `recurrence.py`
+(on the CPU) and `recurrence_gpu.py`.
 
 All this must equal `memory_layer._run_step_by_step`.
 """
@@ -12,34 +13,55 @@ from pushpop.layers.buffers import needs_no_operator, sigmoids_first
 from pushpop.layers.cells import Cell, ElmanCell, GRUCell, LSTMCell
 from pushpop.layers.noise import Noise
 from pushpop.layers.recurrence import RecurrenceOutput, plain_recurrence, recurrence
+from pushpop.layers.recurrence_gpu import plain_recurrence_gpu, recurrence_gpu
 from pushpop.layers.state import RNNState
-from pushpop.memory import MemoryState
+from pushpop.memory import MemoryState, ops
 from pushpop.memory.autograd import under_transform
 from pushpop.memory.base import has_hooks
-from pushpop.memory.ops import WALKABLE
 from pushpop.memory.state import Walked
 
 if TYPE_CHECKING:
     from pushpop.layers.memory_layer import MemoryLayer
 
 KERNELS: dict[type[nn.Module], str] = {LSTMCell: "lstm", GRUCell: "gru", ElmanCell: "rnn"}
-"""The cells that `elementwise` has kernels for, by the names that it knows them by."""
+"""The cells that there are kernels for, by the names that these know them by."""
+RECURRENCES = {
+    "fused": (plain_recurrence, recurrence),
+    "triton": (plain_recurrence_gpu, recurrence_gpu),
+}
+"""The recurrence by each backend that has kernels: as a plain function, and as an operator."""
+LIMITS = {"fused": "on the CPU", "triton": "on a GPU, with the package triton"}
 REPLACEABLE = {"forward", "run_step", "step", "squash"}
 """Methods that somebody may have set on a part itself, in place of those of its class."""
 
 
-def lacks(layer: "MemoryLayer", x: Tensor) -> str | None:
-    """What there are no kernels for: the layer's cell or memory, the input's dtype or device."""
+def kernels_for(backend: str, x: Tensor) -> str:
+    """The backend whose kernels are asked for an input."""
+    if backend == "auto":
+        return "triton" if x.is_cuda else "fused"
+    return backend
+
+
+def lacks(layer: "MemoryLayer", x: Tensor, backend: str) -> str | None:
+    """What a backend has no kernels for: the cell, the memory, the input's dtype or device."""
     if not isinstance(layer.cell, tuple(KERNELS)):
         return f"the cell {type(layer.cell).__name__}"
     if layer.memory.kernel is None:
         return f"the memory {layer.memory.kind!r}"
-    if x.device.type != "cpu" or x.dtype not in WALKABLE:
+    if x.dtype not in ops.WALKABLE or not _runs_on(backend, x.device):
         return f"{x.dtype} on {x.device}"
     return None
 
 
-def may_run(layer: "MemoryLayer") -> bool:
+def _runs_on(backend: str, device: torch.device) -> bool:
+    if backend == "fused":
+        return device.type == "cpu"
+    if device.type == "cpu":
+        return ops.INTERPRETED
+    return device.type == "meta" or (device.type == "cuda" and ops.triton_imports())
+
+
+def may_run(layer: "MemoryLayer", backend: str) -> bool:
     """Whether the layer does what its kernels do, and torch wants no more than they can give.
 
     A part that somebody replaced, parametrized or hung a hook on must be called to count. A kernel
@@ -51,7 +73,7 @@ def may_run(layer: "MemoryLayer") -> bool:
         and type(layer.value) is type(layer.gates) is nn.Linear
         and layer.gates.bias is not None
         and "kernel" in vars(type(memory))
-        and memory.backend in ("auto", "fused")
+        and memory.backend in ("auto", backend)
     )
     parts = (cell, layer.value, layer.gates, memory)
     changed = any(has_hooks(part) or REPLACEABLE & vars(part).keys() for part in parts)
@@ -59,7 +81,7 @@ def may_run(layer: "MemoryLayer") -> bool:
 
 
 def run(
-    layer: "MemoryLayer", x: Tensor, state: RNNState, sizes: list[int], noise: Noise
+    backend: str, layer: "MemoryLayer", x: Tensor, state: RNNState, sizes: list[int], noise: Noise
 ) -> tuple[Tensor, RNNState]:
     """x [T, B, I] with sizes[t] rows at step t -> hidden [T, B, H] and the state after each row."""
     T, B, _ = x.shape
@@ -76,7 +98,8 @@ def run(
     if value_bias is None:
         value_bias = written.weight.new_zeros(written.out_features)
     cells = state.memory._cells()
-    run_it = plain_recurrence if needs_no_operator(x) else recurrence
+    plain, operator = RECURRENCES[backend]
+    run_it = plain if needs_no_operator(x) else operator
     out = RecurrenceOutput(*run_it(
         kernel, layer.num_memories, name, sizes, x, by_x, bias, recurrent,
         layer.value.weight, value_bias, layer.gates.weight, layer.gates.bias,

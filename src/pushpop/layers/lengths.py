@@ -33,10 +33,8 @@ class Ragged:
     def __init__(self, lengths: list[int], steps: int, device: torch.device) -> None:
         order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
         back = sorted(range(len(order)), key=lambda place: order[place])
-        self.order = torch.tensor(order, dtype=torch.long, device=device)
-        self.back = torch.tensor(back, dtype=torch.long, device=device)
+        self.order, self.back, self.lengths = _to_device([order, back, lengths], device)
         self.sizes = [sum(length > t for length in lengths) for t in range(steps)]
-        self.lengths = torch.tensor(lengths, dtype=torch.long, device=device)
         self.steps = torch.arange(steps, device=device)[:, None]
         self.padded = self.steps >= self.lengths  # [T, B]
 
@@ -44,3 +42,11 @@ class Ragged:
     def reversed_steps(self) -> Tensor:
         """[T, B]: the real steps of each row from last to first, then the padded ones."""
         return torch.where(self.padded, self.steps, self.lengths - 1 - self.steps)
+
+
+def _to_device(rows: list[list[int]], device: torch.device) -> Tensor:
+    """Rows of whole numbers on a device; a GPU copies them by itself, from page-locked memory."""
+    found = torch.tensor(rows, dtype=torch.long)
+    if device.type == "cuda" and not torch.compiler.is_compiling():
+        return found.pin_memory().to(device, non_blocking=True)
+    return found.to(device, non_blocking=True)

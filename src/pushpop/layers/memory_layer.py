@@ -124,8 +124,11 @@ class MemoryLayer(nn.Module):
         if ragged is not None:
             x, state = x[:, ragged.order], state.rows(ragged.order)
         sizes = [x.shape[1]] * x.shape[0] if ragged is None else ragged.sizes
-        run = fused.run if self._use_kernels(x) else _run_step_by_step
-        hidden, state = run(self, x, state, sizes, draw_noise(self, x, levels))
+        kernels, noise = self._kernels(x), draw_noise(self, x, levels)
+        if kernels is None:
+            hidden, state = _run_step_by_step(self, x, state, sizes, noise)
+        else:
+            hidden, state = fused.run(kernels, self, x, state, sizes, noise)
         if ragged is not None:
             hidden, state = hidden[:, ragged.back], state.rows(ragged.back)
         output = torch.tanh(self.output(hidden))
@@ -133,16 +136,19 @@ class MemoryLayer(nn.Module):
             output = output.masked_fill(ragged.padded[..., None], 0)
         return output, state
 
-    def _use_kernels(self, x: Tensor) -> bool:
-        if self.backend not in ("auto", "fused"):
-            return False
-        lacking = fused.lacks(self, x)
-        if lacking is not None and self.backend == "fused":
+    def _kernels(self, x: Tensor) -> str | None:
+        """The backend whose kernels run this input; `None`: plain torch does."""
+        if self.backend not in ("auto", *fused.RECURRENCES):
+            return None
+        kernels = fused.kernels_for(self.backend, x)
+        lacking = fused.lacks(self, x, kernels)
+        if lacking is not None and self.backend == kernels:
             raise ValueError(
-                "backend 'fused' runs the cells lstm, gru and rnn and memories with kernels, in "
-                f"float32 or float64 on the CPU; got {lacking}: use backend 'auto' or 'reference'"
+                f"backend {kernels!r} runs the cells lstm, gru and rnn and memories with kernels, "
+                f"in float32 or float64 {fused.LIMITS[kernels]}; got {lacking}: use backend 'auto' "
+                "or 'reference'"
             )
-        return lacking is None and fused.may_run(self)
+        return kernels if lacking is None and fused.may_run(self, kernels) else None
 
     def controls(self, h: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """What the controller's output o' [B, H] makes the memories do: values and gates.

@@ -49,4 +49,6 @@ def draw_noise(layer: "MemoryLayer", x: Tensor, levels: NoiseLevels | None) -> N
 
 
 def _normal(deviation: float, x: Tensor, width: int) -> Tensor | None:
-    return deviation * torch.randn(*x.shape[:2], width).to(x) if deviation else None
+    if not deviation:
+        return None
+    return deviation * torch.randn(*x.shape[:2], width, device=x.device).to(x.dtype)

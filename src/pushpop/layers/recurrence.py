@@ -98,7 +98,7 @@ def plain_recurrence(
     from pushpop.layers.elementwise import FORWARD, CellForward, GatesForward, gates_forward
     from pushpop.memory.walker import Walker
 
-    out = _empty_output(memories, x, carry_weight, gate_bias, h, initial, strengths)
+    out = empty_output(memories, x, carry_weight, gate_bias, h, initial, strengths)
     (T, B, _), H = x.shape, h.shape[1]
     if sizes[-1] < B:  # padded steps are never written, but they take part in products
         for padded in (out.hidden, out.values, out.prev_carry, out.prev_c, out.activations):
@@ -160,13 +160,13 @@ recurrence = torch.library.custom_op(
 @recurrence.register_fake
 def _(*inputs: Any) -> list[Tensor]:
     given = RecurrenceInput(*inputs)
-    return list(_empty_output(
+    return list(empty_output(
         given.memories, given.x, given.carry_weight, given.gate_bias, given.h, given.initial,
         given.strengths,
     ))  # fmt: skip
 
 
-def _empty_output(
+def empty_output(
     memories: int, x: Tensor, carry_weight: Tensor, gate_bias: Tensor, h: Tensor, initial: Tensor,
     strengths: Tensor,
 ) -> RecurrenceOutput:  # fmt: skip
@@ -273,11 +273,12 @@ def recurrence_backward(
 
 
 @recurrence_backward.register_fake
-def _(
+def empty_gradients(
     kind: int, memories: int, cell: str, sizes: list[int], x: Tensor, x_weight: Tensor,
     carry_weight: Tensor, value_weight: Tensor, gate_weight: Tensor, initial: Tensor,
     saved: list[Tensor], *grads: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
+    """What a backward operator returns, empty."""
     _, B, H = Saved(*saved).hidden.shape
     shapes = [
         x.shape, x_weight.shape, carry_weight.shape[:1], carry_weight.shape,
@@ -299,16 +300,22 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> N
     )  # fmt: skip
 
 
-def _backward(ctx: Any, grads: list[Tensor | None]) -> Any:
-    # Read once: checkpointing hands the saved tensors out only once.
-    x, x_weight, carry_weight, value_weight, gate_weight, initial, *saved = ctx.saved_tensors
-    grad = RecurrenceOutput(*grads)  # type: ignore[arg-type]
-    gradients = recurrence_backward(
-        ctx.kind, ctx.memories, ctx.cell, ctx.sizes, x, x_weight, carry_weight, value_weight,
-        gate_weight, initial, saved, grad.hidden, grad.carry, grad.c, grad.values, grad.strengths,
-    )  # fmt: skip
-    return None, None, None, None, *gradients, None, None
+def register_gradients(operator: Any, backward_operator: Any, backend: str) -> None:
+    """Have autograd know a backend's operator of the recurrence and that of its backward pass."""
+
+    def backward(ctx: Any, grads: list[Tensor | None]) -> Any:
+        # Read once: checkpointing hands the saved tensors out only once.
+        x, x_weight, carry_weight, value_weight, gate_weight, initial, *saved = ctx.saved_tensors
+        grad = RecurrenceOutput(*grads)  # type: ignore[arg-type]
+        gradients = backward_operator(
+            ctx.kind, ctx.memories, ctx.cell, ctx.sizes, x, x_weight, carry_weight, value_weight,
+            gate_weight, initial, saved, grad.hidden, grad.carry, grad.c, grad.values,
+            grad.strengths,
+        )  # fmt: skip
+        return None, None, None, None, *gradients, None, None
+
+    operator.register_autograd(backward, setup_context=_setup_context)
+    refuse_second_derivative(backward_operator, backend)
 
 
-recurrence.register_autograd(_backward, setup_context=_setup_context)
-refuse_second_derivative(recurrence_backward)
+register_gradients(recurrence, recurrence_backward, "fused")

@@ -16,6 +16,9 @@ def memory_rows(index: Any, batch: int, memories: int) -> Any:
     check_index(index)
     if memories == 1:
         return index
+    if isinstance(index, slice) and index.step in (None, 1):  # without tensors, nothing is copied
+        start, stop, _ = index.indices(batch)
+        return slice(start * memories, max(start, stop) * memories)
     if isinstance(index, Tensor):
         rows = torch.arange(batch, device=index.device)[index]
     else:

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 BACKENDS = ("auto", "fused", "triton", "parallel", "reference")
-"""How something is computed: by compiled kernels on the CPU, by such on a GPU, by a closed form over
-whole sequences, by the equations in plain torch, or by the first of these that can. Layers use the
-same words."""
+"""How something is computed: by compiled CPU kernels, by GPU kernels, by a closed form over whole
+sequences, by the equations in plain torch, or by the first of these that can. Layers use the same
+words."""
 
 Bias = float | Sequence[float] | Sequence[Sequence[float]]
 """Where biases start: one number, one a memory or end, or a row of ends for each memory."""

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from pushpop.memory.autograd import under_transform
+from pushpop.memory.state import out_of_sight
 
 BLOCK = 64  # steps weighed against each other at once; near the fastest on a CPU
 
@@ -65,8 +66,9 @@ def run(
 
 
 def shapes_only(x: Tensor) -> bool:
-    """Whether numbers cannot be looked at: a graph, and a transform, do not know what is alive."""
-    return torch.compiler.is_compiling() or x.is_meta or under_transform()
+    """Whether numbers are not looked at: a graph, and a transform, do not know what is alive, and
+    asking a GPU would make the host wait."""
+    return torch.compiler.is_compiling() or out_of_sight(x) or under_transform()
 
 
 def _run_block(

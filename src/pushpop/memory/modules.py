@@ -154,9 +154,10 @@ class NeuralMemory(Memory[MemoryState]):
 
     def backends(self, device: torch.device, dtype: torch.dtype) -> tuple[str, ...]:
         """The CPU kernels run float32 and float64, the GPU kernels half precision too. A transform
-        of torch needs plain torch, and without storage only the equations know their shapes."""
+        of torch needs plain torch. Without storage there are shapes only, which the CPU kernels
+        do not know."""
         if device.type == "meta":
-            return ("reference", "parallel")
+            return ("reference", "parallel", "triton")
         plain = ("parallel", "reference")
         if device.type == "cuda" and dtype in ops.ON_GPU and ops.triton_imports():
             return ("triton", *plain)

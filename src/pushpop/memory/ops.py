@@ -6,7 +6,7 @@ plain torch and need no wrapping.
 """
 
 import os
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,9 @@ from torch import Tensor
 from pushpop.memory import intervals, reference
 from pushpop.memory.autograd import refuse_second_derivative
 from pushpop.memory.state import Cells, MemoryState, Walked, as_array, strength_dtype
+
+if TYPE_CHECKING:
+    from pushpop.memory.linked import Linked
 
 KINDS = ("stack", "queue", "deque")
 WALKABLE = (torch.float32, torch.float64)
@@ -38,6 +41,11 @@ def run(
     first = state._cells()
     push, pop = push.to(wide), pop.to(wide)
     V, s = first.values, first.strengths.to(wide)
+    if backend == "triton" and kind != "deque" and T > 1:
+        from pushpop.memory import linked
+
+        reads, left = linked.run(KINDS.index(kind), values, push, pop, V, s)
+        return reads, _state_of(left)
     if backend in ("fused", "triton"):
         operator = walk_interpreted if backend == "triton" and values.device.type == "cpu" else walk
         out = WalkOutput(*operator(KINDS.index(kind), values, push, pop, V, s))
@@ -49,16 +57,16 @@ def run(
     return reads.to(values.dtype), MemoryState._holding(Cells(V.to(values.dtype), s))
 
 
-def _state_of(walked: Walked) -> MemoryState:
+def _state_of(left: "Walked | Linked") -> MemoryState:
     """A state that gathers its values when asked for them, or now if they might change till then.
 
     With gradients the inputs must stay as they are anyway, and their versions tell if they did not.
     """
     if torch.compiler.is_compiling():
-        return MemoryState._holding(walked)
-    if not walked.strengths.requires_grad:
-        return MemoryState._holding(walked.cells())
-    return MemoryState._holding(walked.watched())
+        return MemoryState._holding(left)
+    if not left.requires_grad:
+        return MemoryState._holding(left.cells())
+    return MemoryState._holding(left.watched())
 
 
 def step(
@@ -66,27 +74,38 @@ def step(
 ) -> tuple[Tensor, MemoryState]:
     """One step: value [B, E, D], push and pop [B, E] -> read [B, E, D] and the state after it.
 
-    Without gradients the CPU kernel changes a ring in place, at a cost independent of the depth.
+    Without gradients the kernels change cells in place, at a cost independent of the depth.
     """
     grads = torch.is_grad_enabled() and (
         any(x.requires_grad for x in (value, push, pop))
         or (state is not None and state.requires_grad)
     )
-    if backend != "fused" or grads or torch.compiler.is_compiling():
+    if backend not in ("fused", "triton") or grads or torch.compiler.is_compiling():
         reads, state = run(kind, value[None], push[None], pop[None], state, backend)
         return reads[0], state
-    load_kernels()
-    from pushpop.memory.stream import Stream
-
+    number = KINDS.index(kind)
+    streams = _streams(backend)
     held = None if state is None else state._held
     if held is None:
         B, _, D = value.shape
-        held = Stream.of(value.new_zeros(B, 0, D), value.new_zeros(B, 0))
-    elif not isinstance(held, Stream) or held.newer is not None:  # old: undo the steps since, once
+        held = streams.of(number, Cells(value.new_zeros(B, 0, D), value.new_zeros(B, 0)))
+    elif not isinstance(held, streams) or held.is_old:  # old: undo the steps since, once
         assert state is not None
-        held = Stream.of(*state._cells())
-    read, after = held.advance(KINDS.index(kind), value, push, pop)
+        held = streams.of(number, state._cells())
+    read, after = held.advance(number, value, push, pop)
     return read, MemoryState._holding(after)
+
+
+def _streams(backend: str) -> Any:
+    """The class of the cells that a backend's kernels step in place."""
+    if backend == "triton":
+        from pushpop.memory.triton_stream import TritonStream
+
+        return TritonStream
+    load_kernels()
+    from pushpop.memory.stream import Stream
+
+    return Stream
 
 
 class WalkOutput(NamedTuple):

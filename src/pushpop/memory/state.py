@@ -106,13 +106,14 @@ class Walked(NamedTuple):
 
     def cells(self) -> Cells:
         compiling = torch.compiler.is_compiling()
+        padded = compiling or out_of_sight(self.counts)  # a graph's shapes are fixed
         if self.versions and not compiling and self.versions != self._versions():
             raise RuntimeError(
                 "the values given to a memory were changed in place before the state it "
                 "returned was used; give it a copy, or look at state.values first"
             )
         strengths, row_ids = self.strengths, self.row_ids
-        if not compiling:  # a graph keeps the padding: its shapes are fixed
+        if not padded:
             n_cells = int(self.counts.max()) if len(self.counts) else 0
             strengths, row_ids = strengths[:, :n_cells], row_ids[:, :n_cells]
         width = self.pushed.shape[-1]
@@ -122,6 +123,12 @@ class Walked(NamedTuple):
             values = torch.where((row_ids >= 0)[..., None], values, initial)
         places = torch.arange(row_ids.shape[1], device=row_ids.device)
         return Cells(values.masked_fill((places >= self.counts[:, None])[..., None], 0), strengths)
+
+    def rows(self, index: Any) -> "Walked":
+        """Some rows; the values stay where they are."""
+        return self._replace(
+            strengths=self.strengths[index], row_ids=self.row_ids[index], counts=self.counts[index]
+        )
 
     def detach(self) -> "Walked":
         return self._replace(
@@ -207,8 +214,9 @@ class MemoryState:
     def compact(self) -> "MemoryState":
         """The same cells without those of strength 0, as few as the fullest row has.
 
-        Calls outside `torch.compile` do this by themselves. A compiled step cannot, because a graph
-        does not know how many cells are live: a loop of compiled steps calls it now and then.
+        Calls on the CPU do this by themselves. A compiled step cannot, because a graph does not
+        know how many cells are live; on a GPU the host would have to wait for the number. A loop
+        over parts of a long sequence calls it there now and then.
         """
         keep = self.strengths != 0
         n_cells = int(keep.sum(1).max()) if keep.numel() else 0
@@ -223,6 +231,8 @@ class MemoryState:
     def rows(self, index: Any) -> "MemoryState":
         """Some rows of the batch, in any order: a slice, a list or a tensor."""
         check_index(index)
+        if isinstance(self._held, Walked):
+            return MemoryState._holding(self._held.rows(index))
         return MemoryState(self.values[index], self.strengths[index])
 
     def __getitem__(self, index: Any) -> "MemoryState":
@@ -260,6 +270,13 @@ def _live_rows(state: MemoryState) -> list[Tensor]:
     """A row's live cells as one table [n, D + 1], the strength first."""
     tables = torch.cat([state.strengths[..., None], state.values], dim=-1).detach()
     return [table[table[:, 0] != 0] for table in tables]
+
+
+def out_of_sight(x: Tensor) -> bool:
+    """Whether numbers are not looked at: a GPU's, for which the host would have to wait until all
+    that it asked for is done, and those of a tensor that has none.
+    """
+    return x.is_cuda or x.is_meta
 
 
 def as_array(x: Tensor) -> Any:

@@ -49,9 +49,12 @@ class Stream:
         self.newer: tuple[Undo, Stream] | None = None
 
     @classmethod
-    def of(cls, values: Tensor, strengths: Tensor) -> "Stream":
-        """Lay out values [B, N, D] and strengths [B, N], leaving out cells without strength."""
-        V, s = values.detach().numpy(), strengths.detach().numpy()
+    def of(cls, kind: int, cells: Cells) -> "Stream":
+        """Lay out values [B, N, D] and strengths [B, N], leaving out cells without strength.
+
+        A ring is the same for all kinds of memory.
+        """
+        V, s = (x.detach().numpy() for x in cells)
         live = s != 0
         return cls._laid_out([row[keep] for row, keep in zip(V, live, strict=True)],
                              [row[keep] for row, keep in zip(s, live, strict=True)],
@@ -90,6 +93,11 @@ class Stream:
     def device(self) -> torch.device:
         """The CPU."""
         return torch.device("cpu")
+
+    @property
+    def is_old(self) -> bool:
+        """Whether a step was taken from here."""
+        return self.newer is not None
 
     @property
     def requires_grad(self) -> bool:

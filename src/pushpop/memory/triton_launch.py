@@ -12,15 +12,25 @@ import torch
 import triton
 from torch import Tensor
 
-from pushpop.memory import triton_walk, triton_walk_backward
+from pushpop.memory import triton_linked, triton_walk, triton_walk_backward
 
 STACK, DEQUE = 0, 2  # as in memory.ops.KINDS
+
+OF_CELLS = {"CELLS": 64, "num_warps": 1}
+"""How kernels that only copy cells are launched."""
 
 
 def block_options(width: int) -> dict[str, int]:
     """The block for vectors of this width, and how many warps work on it."""
     block = max(64, triton.next_power_of_2(width))
     return {"BLOCK": block, "num_warps": min(8, max(1, block // 256))}
+
+
+def tile_options(width: int) -> dict[str, int]:
+    """The same for kernels that hold vectors of several steps at once, and of how many."""
+    block = block_options(width)["BLOCK"]
+    times = min(16, max(4, 8192 // block))
+    return {"BLOCK": block, "TIMES": times, "num_warps": min(8, max(1, times * block // 1024))}
 
 
 def on_device_of(x: Tensor) -> AbstractContextManager[Any]:
@@ -85,3 +95,75 @@ def walk_backward(
             )  # fmt: skip
     grad_values, grad_initial = grad_pushed.to(values.dtype), grad_initial.to(values.dtype)
     return grad_values, grad_push, grad_pop, grad_initial, grad_strengths
+
+
+def links(
+    kind: int, birth: Tensor, pop: Tensor, link_strength: Tensor, link: Tensor, depth: Tensor
+) -> None:
+    """Fill link strength, link and depth [B, M] from birth [B, M] and pop [B, T]."""
+    B, T = pop.shape
+    if B == 0:
+        return
+    with on_device_of(birth):
+        triton_linked.links[(B,)](
+            birth.contiguous(), pop.contiguous(), link, link_strength, depth,
+            T, birth.shape[1] - T, KIND=kind, CELLS=64, num_warps=1,
+        )  # fmt: skip
+
+
+def links_backward(
+    kind: int, birth: Tensor, pop: Tensor, link_strength: Tensor, link: Tensor, grad: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The gradients of birth and pop from that of the link strength."""
+    B, T = pop.shape
+    grad_birth = torch.zeros_like(birth, memory_format=torch.contiguous_format)
+    grad_pop = torch.empty_like(pop, memory_format=torch.contiguous_format)
+    if B:
+        with on_device_of(birth):
+            triton_linked.links_backward[(B,)](
+                birth.contiguous(), pop.contiguous(), link, link_strength,
+                grad.clone(memory_format=torch.contiguous_format), grad_birth, grad_pop,
+                T, birth.shape[1] - T, KIND=kind, CELLS=64, num_warps=1,
+            )  # fmt: skip
+    return grad_birth, grad_pop
+
+
+def gather(
+    kind: int, values: Tensor, initial: Tensor, birth: Tensor, link_strength: Tensor, link: Tensor,
+    reads: Tensor, n_full: Tensor, cut: Tensor, cut_cell: Tensor,
+) -> None:  # fmt: skip
+    """Fill reads [T, B, 1, D], n_full, cut and cut_cell [T, B]."""
+    T, B, _, D = values.shape
+    if B == 0:
+        return
+    block = min(256, block_options(D)["BLOCK"])
+    given = (x.contiguous() for x in (values, initial, birth, link_strength, link))
+    with on_device_of(values):
+        triton_linked.gather[(T * B, triton.cdiv(D, block))](
+            *given, reads, n_full, cut, cut_cell, T, B, initial.shape[1], D,
+            KIND=kind, BLOCK=block, num_warps=1,
+        )  # fmt: skip
+
+
+def gather_backward(
+    kind: int, values: Tensor, initial: Tensor, birth: Tensor, link_strength: Tensor, link: Tensor,
+    depth: Tensor, n_full: Tensor, cut: Tensor, cut_cell: Tensor, grad: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of values, initial, birth and link strength from that of the reads."""
+    T, B, _, D = values.shape
+    N = initial.shape[1]
+    values, initial, grad, birth = (x.contiguous() for x in (values, initial, grad, birth))
+    grad_values, grad_initial, grad_birth = map(torch.empty_like, (values, initial, birth))
+    grad_link = torch.zeros_like(birth)
+    if B:
+        cut_product = torch.empty_like(cut)
+        with on_device_of(values):
+            triton_linked.cut_products[(T * B,)](
+                values, initial, grad, cut, cut_cell, cut_product, B, N, D, **block_options(D)
+            )
+            triton_linked.gather_backward[((N + T) * B,)](
+                values, initial, grad, birth, link_strength, link, depth, n_full, cut, cut_product,
+                grad_values, grad_initial, grad_birth, grad_link, T, B, N, D,
+                KIND=kind, **tile_options(D),
+            )  # fmt: skip
+    return grad_values, grad_initial, grad_birth, grad_link

@@ -7,8 +7,8 @@ kernels lists its forms in a function `variants()`; `benchmarks/gpu_compile.py` 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from pushpop.memory import triton_steps, triton_walk, triton_walk_backward
-from pushpop.memory.triton_launch import block_options
+from pushpop.memory import triton_linked, triton_steps, triton_walk, triton_walk_backward
+from pushpop.memory.triton_launch import block_options, tile_options
 
 KINDS = ("stack", "queue", "deque")
 WIDTHS = (64, 256, 1024)
@@ -18,7 +18,7 @@ PRECISIONS = {"float32": ("fp32", "fp32"), "float64": ("fp64", "fp64"),
 
 VALUES = {"pushed", "initial", "reads", "grad_reads", "table", "grad_table"}
 ROW_IDS = {"ids", "final_ids", "log_ids", "counts", "dropped"}
-INDICES = {"ends"}
+INDICES = {"ends", "link", "depth", "n_full", "cut_cell"}
 SIZES = {"t", "T", "R", "N", "D", "room", "width", "stride", "memories"}
 
 
@@ -75,4 +75,34 @@ def variants() -> list[Variant]:
                     for kernel in of_a_kind
                 ]
         found += [variant(kernel, precision, "any", {"CELLS": 64}, 1) for kernel in of_any]
+    return found + linked_variants()
+
+
+def linked_variants() -> list[Variant]:
+    """Those of the split form of stacks and queues."""
+    found = []
+    for precision, (value, _) in PRECISIONS.items():
+        in_values = dict.fromkeys(("grad_pushed", "grad_initial"), f"*{value}")
+        for number, kind in enumerate(KINDS[:2]):
+            constants = {"KIND": number, "CELLS": 64}
+            if precision in ("float32", "float64"):
+                found += [
+                    variant(kernel, precision, kind, constants, 1)
+                    for kernel in (triton_linked.links, triton_linked.links_backward)
+                ]
+            constants = {"KIND": number, "BLOCK": 256}
+            found.append(variant(triton_linked.gather, precision, f"{kind}-256", constants, 1))
+            for width in WIDTHS:
+                tile = tile_options(width)
+                warps = tile.pop("num_warps")
+                found.append(
+                    variant(
+                        triton_linked.gather_backward, precision, f"{kind}-{width}",
+                        {"KIND": number, **tile}, warps, in_values,
+                    )
+                )  # fmt: skip
+        for width in WIDTHS:
+            block = block_options(width)
+            warps = block.pop("num_warps")
+            found.append(variant(triton_linked.cut_products, precision, f"{width}", block, warps))
     return found
