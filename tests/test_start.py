@@ -65,6 +65,8 @@ def test_the_version_comes_without_torch() -> None:
         ("evaluate copy-queue --device gpu", "device is 'gpu'"),
         ("transduce copy-queue --device gpu", "device is 'gpu'"),
         ("serve --device gpu", "device is 'gpu'"),
+        ("check --device gpu", "device is 'gpu'"),
+        ("check --json nowhere/figures.json", "nowhere: no such folder"),
     ],
 )
 def test_a_mistake_is_told_without_torch(arguments: str, message: str) -> None:
