@@ -12,24 +12,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import triton
 import triton.backends.nvidia
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 
 from machine import write_results
 from pushpop.memory import triton_variants
-from pushpop.memory.triton_variants import Variant
-
-TARGETS = {
-    "sm_80": GPUTarget("cuda", 80, 32),
-    "sm_90": GPUTarget("cuda", 90, 32),
-    "gfx942": GPUTarget("hip", "gfx942", 64),
-}
+from pushpop.memory.triton_variants import TARGETS, Variant, compile_variant
 
 
 def all_variants() -> Iterator[Variant]:
@@ -37,51 +28,39 @@ def all_variants() -> Iterator[Variant]:
     yield from triton_variants.variants()
 
 
-def compile_variant(variant: Variant, target: str) -> Any:
-    """The compiled kernel, with its text at every stage in `.asm`."""
-    kernel = variant.kernel
-    position = {name: (index,) for index, name in enumerate(kernel.arg_names)}
-    aligned = [name for name, kind in variant.types.items() if kind.startswith("*")]
-    source = ASTSource(
-        fn=kernel,
-        signature={name: variant.types.get(name, "constexpr") for name in kernel.arg_names},
-        constexprs={position[name]: value for name, value in variant.constants.items()},
-        attrs={
-            position[name]: [["tt.divisibility", 16]]
-            for name in (*aligned, *variant.divisible_by_16)
-        },
-    )
-    return triton.compile(source, target=TARGETS[target], options={"num_warps": variant.num_warps})
-
-
 def usage(compiled: Any, target: str) -> dict[str, int]:
-    """Registers a thread, spilled ones among them in bytes, shared memory a block in bytes."""
+    """Registers a thread, bytes of them spilled to memory, bytes of shared memory a block.
+
+    AMD's scalar registers are shared by a warp; spilled ones among them are counted too.
+    """
     shared = compiled.metadata.shared
     if target.startswith("sm"):
-        registers, stack, local = _resources(compiled.asm["cubin"])
-        return {"registers": registers, "spilled": stack + local, "shared": shared}
+        return {**_ptxas(compiled.asm["ptx"]), "shared": shared}
     text = compiled.asm["amdgcn"]
     found = {key: int(number) for key, number in re.findall(r"\.(\w+_count):\s+(\d+)", text)}
     spilled = 4 * (found["vgpr_spill_count"] + found["sgpr_spill_count"])
     return {"registers": found["vgpr_count"], "spilled": spilled, "shared": shared}
 
 
-@cache
-def _cuobjdump() -> str:
-    return str(Path(triton.backends.nvidia.__file__).parent / "bin" / "cuobjdump")
-
-
-def _resources(cubin: bytes) -> tuple[int, int, int]:
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
+def _ptxas(ptx: str) -> dict[str, int]:
+    program = Path(triton.backends.nvidia.__file__).parent / "bin" / "ptxas"
+    target = _number(r"\.target (\w+)", ptx)
+    with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
+        file.write(ptx)
         file.flush()
-        command = [_cuobjdump(), "--dump-resource-usage", file.name]
-        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = re.search(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", text)
+        command = [program, "-v", f"--gpu-name={target}", file.name, "-o", "/dev/null"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    return {
+        "registers": int(_number(r"Used (\d+) registers", said)),
+        "spilled": int(_number(r"(\d+) bytes spill stores", said)),
+    }
+
+
+def _number(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
     if found is None:
-        raise ValueError(f"cuobjdump says nothing about resources: {text!r}")
-    registers, stack, local = map(int, found.groups())
-    return registers, stack, local
+        raise ValueError(f"no {pattern!r} in {text!r}")
+    return found.group(1)
 
 
 def main() -> None:

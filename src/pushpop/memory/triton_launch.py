@@ -29,8 +29,8 @@ def block_options(width: int) -> dict[str, int]:
 def tile_options(width: int) -> dict[str, int]:
     """The same for kernels that hold vectors of several steps at once, and of how many."""
     block = block_options(width)["BLOCK"]
-    times = min(16, max(4, 8192 // block))
-    return {"BLOCK": block, "TIMES": times, "num_warps": min(8, max(1, times * block // 1024))}
+    times = 8 if block <= 512 else 4
+    return {"BLOCK": block, "TIMES": times, "num_warps": min(8, block // 64)}
 
 
 def on_device_of(x: Tensor) -> AbstractContextManager[Any]:

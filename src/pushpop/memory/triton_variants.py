@@ -1,20 +1,31 @@
 """Every form in which the Triton kernels are compiled, for checks that need no GPU.
 
 Triton compiles a kernel for the types of its arguments and the values of its constants. A module of
-kernels lists its forms in a function `variants()`; `benchmarks/gpu_compile.py` compiles them all.
+kernels lists its forms in a function such as `variants`; `benchmarks/gpu_compile.py` compiles them
+all, ahead of time.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
 from pushpop.memory import triton_linked, triton_steps, triton_walk, triton_walk_backward
 from pushpop.memory.triton_launch import block_options, tile_options
 
 KINDS = ("stack", "queue", "deque")
-WIDTHS = (64, 256, 1024)
+WIDTHS = {"float32": (64, 256, 1024), "float64": (256,), "bfloat16": (256,), "float16": (256,)}
 PRECISIONS = {"float32": ("fp32", "fp32"), "float64": ("fp64", "fp64"),
               "bfloat16": ("bf16", "fp32"), "float16": ("fp16", "fp32")}  # fmt: skip
 """Triton's names for the types of values and of strengths."""
+
+TARGETS = {
+    "sm_80": GPUTarget("cuda", 80, 32),  # A100
+    "sm_90": GPUTarget("cuda", 90, 32),  # H100
+    "gfx942": GPUTarget("hip", "gfx942", 64),  # MI300
+}
 
 VALUES = {"pushed", "initial", "reads", "grad_reads", "table", "grad_table"}
 ROW_IDS = {"ids", "final_ids", "log_ids", "counts", "dropped"}
@@ -31,6 +42,23 @@ class Variant(NamedTuple):
     constants: dict[str, int]
     num_warps: int
     divisible_by_16: tuple[str, ...]  # the numbers among them that Triton may take for such
+
+
+def compile_variant(variant: Variant, target: str) -> Any:
+    """The kernel compiled for one of `TARGETS`, with its text at every stage in `.asm`."""
+    kernel = variant.kernel
+    position = {name: (index,) for index, name in enumerate(kernel.arg_names)}
+    aligned = [name for name, kind in variant.types.items() if kind.startswith("*")]
+    source = ASTSource(
+        fn=kernel,
+        signature={name: variant.types.get(name, "constexpr") for name in kernel.arg_names},
+        constexprs={position[name]: value for name, value in variant.constants.items()},
+        attrs={
+            position[name]: [["tt.divisibility", 16]]
+            for name in (*aligned, *variant.divisible_by_16)
+        },
+    )
+    return triton.compile(source, target=TARGETS[target], options={"num_warps": variant.num_warps})
 
 
 def argument_types(
@@ -65,7 +93,7 @@ def variants() -> list[Variant]:
     of_any = (triton_steps.begin_rows, triton_steps.finish_rows,
               triton_steps.begin_rows_backward, triton_steps.finish_rows_backward)  # fmt: skip
     for precision in PRECISIONS:
-        for width in WIDTHS:
+        for width in WIDTHS[precision]:
             options = block_options(width)
             warps = options.pop("num_warps")
             for number, kind in enumerate(KINDS):
@@ -74,7 +102,8 @@ def variants() -> list[Variant]:
                     variant(kernel, precision, f"{kind}-{width}", constants, warps)
                     for kernel in of_a_kind
                 ]
-        found += [variant(kernel, precision, "any", {"CELLS": 64}, 1) for kernel in of_any]
+        if precision in ("float32", "float64"):  # these do not touch values
+            found += [variant(kernel, precision, "any", {"CELLS": 64}, 1) for kernel in of_any]
     return found + linked_variants()
 
 
@@ -92,7 +121,7 @@ def linked_variants() -> list[Variant]:
                 ]
             constants = {"KIND": number, "BLOCK": 256}
             found.append(variant(triton_linked.gather, precision, f"{kind}-256", constants, 1))
-            for width in WIDTHS:
+            for width in WIDTHS[precision]:
                 tile = tile_options(width)
                 warps = tile.pop("num_warps")
                 found.append(
@@ -101,7 +130,7 @@ def linked_variants() -> list[Variant]:
                         {"KIND": number, **tile}, warps, in_values,
                     )
                 )  # fmt: skip
-        for width in WIDTHS:
+        for width in WIDTHS[precision]:
             block = block_options(width)
             warps = block.pop("num_warps")
             found.append(variant(triton_linked.cut_products, precision, f"{width}", block, warps))
