@@ -20,7 +20,7 @@ from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
 from .emulator import Kernel
-from .memory import Memory, Race
+from .memory import WARP, Memory, Race
 from .ptx import parse
 
 TYPES = {
@@ -74,7 +74,10 @@ def compile_kernel(
 
 
 class EmulatedKernel:
-    """Stands where a kernel of Triton does, and is launched as that is: `kernel[grid](...)`."""
+    """Stands where a kernel of Triton does, and is launched as that is: `kernel[grid](...)`.
+
+    `num_warps` goes before what the launch says, where a block has numbers for as many threads.
+    """
 
     def __init__(
         self, function: Any, report: Report, num_warps: int | None = None, arch: int = 80,
@@ -90,6 +93,8 @@ class EmulatedKernel:
     def launch(self, grid: Sequence[int], *args: Any, num_warps: int = 4, **options: Any) -> None:
         """Emulate a launch; the tensors are changed in place."""
         function, name = self.function, self.function.__name__
+        if self.num_warps is not None and options.get("BLOCK", 0) >= WARP * self.num_warps:
+            num_warps = self.num_warps
         given = dict(zip(function.arg_names, args, strict=False)) | options
         types, constants, divisible = [], [], []
         places = _Places([each for each in given.values() if isinstance(each, Tensor)])
@@ -111,8 +116,7 @@ class EmulatedKernel:
             if special and kind != "fp32" and number % 16 == 0:
                 divisible.append(parameter.name)
         kernel, shared = compile_kernel(
-            function, tuple(types), tuple(constants), tuple(divisible),
-            self.num_warps or num_warps, self.arch,
+            function, tuple(types), tuple(constants), tuple(divisible), num_warps, self.arch,
         )  # fmt: skip
         unused = len(kernel.program.parameters) - len(parameters)
         executed = kernel.run(grid, [*parameters, *[0] * unused], places.memory, shared, self.seed)

@@ -10,6 +10,8 @@ A load is also ordered before a store of another lane of its warp if the lanes e
 between (shfl.sync): they waited for each other, and had what they had loaded. Triton exchanges so
 where it stores a tensor in another layout than it was loaded in. A store before a load is not
 ordered by that. Atomic operations do not race with each other; nothing is ordered by them here.
+Stores of one and the same number to a place do not either: Triton has several threads store what
+they all hold.
 """
 
 from collections import Counter
@@ -81,7 +83,8 @@ class Memory:
         self, address: Integers, size: int, place: Place, by: Instruction
     ) -> NDArray[np.unsignedinteger]:
         """So many bytes at each lane's address, as an unsigned number."""
-        self._check(address, size, place, by, loads=True, stores=False, atomic=False)
+        self._reach(address, size, by)
+        self._check(address, size, place, by)
         return self._elements(size)[address // size]
 
     def store(
@@ -93,8 +96,12 @@ class Memory:
     ) -> None:
         """Each lane's number at its address."""
         size = bits.dtype.itemsize
-        self._check(address, size, place, by, loads=False, stores=True, atomic=False)
-        self._elements(size)[address // size] = bits
+        self._reach(address, size, by)
+        elements, where = self._elements(size), address // size
+        new = elements[where] != bits  # where it is not what was stored there last
+        elements[where] = bits
+        agree = (elements[where] == bits).all()  # or lanes store different numbers to one place
+        self._check(address, size, place, by, stores=True, new=new, agree=bool(agree))
 
     def add(
         self,
@@ -105,7 +112,8 @@ class Memory:
     ) -> NDArray[np.floating]:
         """Add each lane's number to what is at its address, atomically; what was there before."""
         size = numbers.dtype.itemsize
-        self._check(address, size, place, by, loads=True, stores=True, atomic=True)
+        self._reach(address, size, by)
+        self._check(address, size, place, by, stores=True, atomic=True)
         elements = self._elements(size).view(numbers.dtype)
         before = np.empty_like(numbers)
         for lane, where in enumerate(address // size):
@@ -116,17 +124,8 @@ class Memory:
     def _elements(self, size: int) -> NDArray[np.unsignedinteger]:
         return self.bytes.view(f"u{size}")
 
-    def _check(
-        self,
-        address: Integers,
-        size: int,
-        place: Place,
-        by: Instruction,
-        *,
-        loads: bool,
-        stores: bool,
-        atomic: bool,
-    ) -> None:
+    def _reach(self, address: Integers, size: int, by: Instruction) -> None:
+        """Raise unless all addresses can be accessed."""
         if (address % size).any():
             raise ValueError(f"an address that is not a multiple of {size}: {by}")
         if size < self.granule:
@@ -134,36 +133,40 @@ class Memory:
         if address.min() < 0 or address.max() >= len(self.bytes):
             raise IndexError(f"an address outside all memory: {by}")
         for part in range(size // self.granule):
-            at = address // self.granule + part
-            if not self.allocated[at].all():
+            if not self.allocated[address // self.granule + part].all():
                 raise IndexError(f"an address outside all tensors: {by}")
-            first, alone, threads = _by_granule(at, place.threads)
-            if stores and not atomic and not alone.all():
-                self.races[Race("store after store", "lanes", by.source)] += 1
-            self._find_races(first, threads, place, by, stores, atomic)
-            self._note(self.stored if stores else self.loaded, first, threads, place)
-            if stores:
-                self.atomically[first] = atomic
 
-    def _find_races(
+    def _check(
         self,
-        at: Integers,
-        threads: Integers,
+        address: Integers,
+        size: int,
         place: Place,
         by: Instruction,
-        stores: bool,
-        atomic: bool,
+        *,
+        stores: bool = False,
+        atomic: bool = False,
+        new: NDArray[np.bool_] | None = None,
+        agree: bool = True,
     ) -> None:
-        now = "store" if stores else "load"
-        unordered = self._unordered(self.stored, at, threads, place)
-        if atomic:
-            unordered &= ~self.atomically[at]
-        self._count(f"{now} after store", self.stored, at[unordered], place, by)
-        if stores:
-            unordered = self._unordered(self.loaded, at, threads, place)
-            exchanged = self.loaded["exchanges"][at] < place.exchanges
-            unordered &= ~(exchanged & self._of_this_warp(self.loaded, at, place))
-            self._count("store after load", self.loaded, at[unordered], place, by)
+        """Find what is not ordered with an access, and note the access."""
+        if not agree:
+            self.races[Race("store after store", "lanes", by.source)] += 1
+        for part in range(size // self.granule):
+            at, first, threads = _by_granule(address // self.granule + part, place.threads)
+            unordered = self._unordered(self.stored, at, threads, place)
+            if atomic:
+                unordered &= ~self.atomically[at]
+            if new is not None:
+                unordered &= new[first]
+            what = "store" if stores else "load"
+            self._count(f"{what} after store", self.stored, at[unordered], place, by)
+            if stores:
+                unordered = self._unordered(self.loaded, at, threads, place)
+                exchanged = self.loaded["exchanges"][at] < place.exchanges
+                unordered &= ~(exchanged & self._of_this_warp(self.loaded, at, place))
+                self._count("store after load", self.loaded, at[unordered], place, by)
+                self.atomically[at] = atomic
+            self._note(self.stored if stores else self.loaded, at, threads, place)
 
     def _unordered(
         self, before: dict[str, Integers], at: Integers, threads: Integers, place: Place
@@ -213,10 +216,9 @@ class Memory:
         notes["exchanges"][at] = place.exchanges
 
 
-def _by_granule(at: Integers, threads: Integers) -> tuple[Integers, NDArray[np.bool_], Integers]:
-    """The granules that are accessed, whether by one lane each, and by which thread."""
+def _by_granule(at: Integers, threads: Integers) -> tuple[Integers, Integers, Integers]:
+    """The granules that are accessed, the first lane at each, and by which thread they are."""
     if len(at) == 1 or (at[1:] > at[:-1]).all():
-        return at, np.ones(len(at), bool), threads
-    first, index, counts = np.unique(at, return_index=True, return_counts=True)
-    alone = counts == 1
-    return first, alone, np.where(alone, threads[index], SEVERAL)
+        return at, np.arange(len(at)), threads
+    granules, first, counts = np.unique(at, return_index=True, return_counts=True)
+    return granules, first, np.where(counts == 1, threads[first], SEVERAL)

@@ -18,12 +18,14 @@ def place(
     return Place(block, np.array([thread]), barriers, warp_barriers, exchanges)
 
 
-def access(memory: Memory, how: str, who: Place, by: Instruction, at: int = START) -> None:
+def access(
+    memory: Memory, how: str, who: Place, by: Instruction, at: int = START, number: int = 1
+) -> None:
     where = np.full(len(who.threads), at)
     if how == "load":
         memory.load(where, 4, who, by)
     elif how == "store":
-        memory.store(where, np.ones(len(where), np.uint32), who, by)
+        memory.store(where, np.full(len(where), number, np.uint32), who, by)
     else:
         memory.add(where, np.ones(len(where), np.float32), who, by)
 
@@ -32,7 +34,7 @@ def races(first: str, one: Place, second: str, other: Place) -> list[str]:
     memory = Memory(1024, 4)
     assert memory.allocate(np.zeros(16, np.uint8)) == START
     access(memory, first, one, FIRST)
-    access(memory, second, other, SECOND)
+    access(memory, second, other, SECOND, number=2)
     assert all(race.source == "kernel.py:2" for race in memory.races)
     return [f"{race.what}, {race.who}" for race in memory.races]
 
@@ -100,8 +102,19 @@ def test_an_earlier_load_by_another_warp_is_not_forgotten() -> None:
 def test_lanes_that_store_to_one_place_at_once_race() -> None:
     memory = Memory(1024, 4)
     memory.allocate(np.zeros(16, np.uint8))
-    access(memory, "store", Place(0, np.arange(2), 0, 0, 0), FIRST)
+    both = Place(0, np.arange(2), 0, 0, 0)
+    memory.store(np.array([START, START]), np.array([3, 4], np.uint32), both, FIRST)
     assert [race.what for race in memory.races] == ["store after store"]
+
+
+def test_threads_that_store_the_same_number_do_not_race() -> None:
+    memory = Memory(1024, 4)
+    memory.allocate(np.zeros(16, np.uint8))
+    access(memory, "store", Place(0, np.arange(2), 0, 0, 0), FIRST)
+    access(memory, "store", place(thread=32), SECOND)
+    assert not memory.races
+    access(memory, "load", place(thread=32), SECOND)
+    assert [race.what for race in memory.races] == ["load after store"]
 
 
 def test_a_new_launch_is_ordered_after_the_one_before() -> None:
