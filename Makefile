@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test lint browser bench soak figures clean
+.PHONY: help setup demo test lint browser bench gpu soak figures clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -45,6 +45,10 @@ bench: $(READY)  ## measure speed and memory, about half an hour; writes results
 	$(BIN)/python benchmarks/memory_scaling.py
 	$(BIN)/python benchmarks/viewer_length.py
 	$(BIN)/python benchmarks/start_time.py
+
+gpu: $(READY)  ## verify the GPU kernels without a GPU, all of them; writes results/gpu_*.json
+	$(BIN)/python benchmarks/gpu_compile.py
+	$(BIN)/python benchmarks/gpu_equality.py
 
 soak: $(READY)  ## a million streamed steps, 200 kills around saves, 50 visitors; writes results/*.json
 	$(BIN)/python benchmarks/checkpoint_kills.py

@@ -32,8 +32,8 @@ class MemoryAttention(nn.Module):
         num_heads: how many memories; must divide `embed_dim`.
         batch_first: input and output are [B, T, E] rather than [T, B, E].
         bias: whether values and output have biases; the gates always have theirs.
-        backend: as for the memories; "auto" takes the kernels on the CPU, the parallel form
-            elsewhere.
+        backend: as for the memories; "auto" takes the kernels on the CPU, and on a GPU where Triton
+            is, the parallel form elsewhere.
         device, dtype: of the parameters.
     """
 

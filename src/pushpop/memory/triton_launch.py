@@ -1,7 +1,7 @@
 """The Triton kernels of the memories, called with tensors; imports Triton.
 
-Kernels are chosen by rule and never tuned by trial: a block holds all D numbers of a value, and has
-a warp for every 256 of them. A block has at least 64 numbers, because a warp of a GPU has 32 or 64
+Blocks are chosen by rule, not tuned by trial: a block holds all D numbers of a value, and has a
+warp for every 512 of them. A block has at least 64 numbers, because a warp of a GPU has 32 or 64
 threads: were there more threads than numbers, several would load and store the same one.
 """
 
@@ -23,7 +23,7 @@ OF_CELLS = {"CELLS": 64, "num_warps": 1}
 def block_options(width: int) -> dict[str, int]:
     """The block for vectors of this width, and how many warps work on it."""
     block = max(64, triton.next_power_of_2(width))
-    return {"BLOCK": block, "num_warps": min(8, max(1, block // 256))}
+    return {"BLOCK": block, "num_warps": min(8, max(1, block // 512))}
 
 
 def tile_options(width: int) -> dict[str, int]:

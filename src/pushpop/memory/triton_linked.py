@@ -194,7 +194,7 @@ def gather(
         x = left
     rest = tl.full([], 1.0, birth.dtype.element_ty)
     last_rest = rest * 0
-    last_cell = cell
+    last_cell = tl.full([], -1, tl.int32)
     full = 0
     total = tl.zeros([BLOCK], birth.dtype.element_ty) + tl.where(left != left, left, 0.0)
     while (cell >= 0) & (cell <= new) & (rest > 0):
@@ -202,7 +202,8 @@ def gather(
         there = columns < tl.where(weight > 0, D, 0)
         v = tl.load(_value(pushed, initial, cell, row, R, N, D) + columns, mask=there, other=0.0)
         total += weight * v.to(birth.dtype.element_ty)
-        last_cell = cell
+        # A plain `last_cell = cell` is compiled wrongly (Triton 3.7.1): it stays as it began.
+        last_cell = tl.where(x <= rest, last_cell, cell)
         last_rest = tl.where(x <= rest, 0.0, rest)
         full += tl.where(x <= rest, 1, 0)
         rest = tl.where(x <= rest, rest - x, 0.0)
