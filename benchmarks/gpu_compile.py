@@ -19,6 +19,7 @@ import triton
 import triton.backends.nvidia
 
 from machine import write_results
+from pushpop.layers.triton_variants import variants as recurrence_variants
 from pushpop.memory import triton_variants
 from pushpop.memory.triton_variants import TARGETS, Variant, compile_variant
 
@@ -26,6 +27,7 @@ from pushpop.memory.triton_variants import TARGETS, Variant, compile_variant
 def all_variants() -> Iterator[Variant]:
     """The forms of all kernels; a new module of kernels adds a line here."""
     yield from triton_variants.variants()
+    yield from recurrence_variants()
 
 
 def usage(compiled: Any, target: str) -> dict[str, int]:

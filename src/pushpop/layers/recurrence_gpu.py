@@ -22,6 +22,7 @@ from pushpop.layers.recurrence import (
 )
 
 CELLS = ("lstm", "gru", "rnn")  # by their numbers in `triton_cells`
+WIDEST_BLOCK = 256  # columns of h that a program takes
 ALIGNED = 16  # rows of so many numbers can be loaded in vectors
 
 
@@ -64,7 +65,7 @@ def plain_recurrence_gpu(
         each.contiguous() for each in (initial, value_bias, gate_bias)
     )
     log = (out.log_row_ids, out.log_strengths, out.dropped, out.trimmed_from)
-    over_h, over_d = block_options(min(H, 256)), block_options(D)
+    over_h, over_d = block_options(min(H, WIDEST_BLOCK)), block_options(D)
     steps, columns = out.hidden.unbind(), -(-H // over_h["BLOCK"])
     by_carry, by_h = carry_weight.T, by_h.T
     rows = 0
@@ -146,8 +147,8 @@ def plain_recurrence_gpu_backward(
     initial = initial.contiguous()
     final = (kept.strengths, kept.row_ids, kept.counts)
     log = (kept.log_row_ids, kept.log_strengths, kept.dropped, kept.trimmed_from)
-    over_h, over_d = block_options(min(H, 256)), block_options(D)
-    columns = -(-H // over_h["BLOCK"])
+    over_h, over_d = block_options(min(H, WIDEST_BLOCK)), block_options(D)
+    columns = -(-(S if cell == "gru" else H) // over_h["BLOCK"])
     raw_steps, block_steps = d_raw[..., : len(by_raw)].unbind(), d_blocks.unbind()
     rows = 0
     with on_device_of(x):
@@ -164,7 +165,7 @@ def plain_recurrence_gpu_backward(
             memory_backward[(n * memories,)](
                 t, kept.values, kept.gates, initial, d_carry, s, g, ids, ends, *log, d_values,
                 d_gates, d_initial, d_raw, R, memories, H, S, W, D, room, width,
-                CLEAR=cell == "gru", KIND=kind, **over_d,
+                KIND=kind, **over_d,
             )  # fmt: skip
             d_h.addmm_(raw_steps[t][:n], by_raw)
             cell_backward[(n, columns)](

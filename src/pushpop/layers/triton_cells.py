@@ -90,8 +90,9 @@ def cell_backward(
     """Step t: d_blocks[t] [T, B, K] from the gradients of h_t, which is d_carry[:, :H] and that of
     the layer's output together, and of c_t.
 
-    d_c becomes the gradient of c before the step. What h gets straight from the h after it (of a
-    GRU) is left in d_carry[:, :H], to which the product with the weights is added.
+    d_c becomes the gradient of c before the step. Of a GRU, what h gets straight from the h after it
+    is left in d_carry, and 0 for the reads: the product with the weights is added to it. The grid
+    has blocks of S then.
     """
     row = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -121,7 +122,7 @@ def cell_backward(
         else:
             prev_h = tl.load(prev_carry + at * S + j, mask=ok, other=0.0)
             dn = dh * (1 - a1) * (1 - a2 * a2)
-            tl.store(d_carry + row * S + j, dh * a1, mask=ok)
+            tl.store(d_carry + row * S + j, dh * a1, mask=j < S)
             tl.store(d, dn * a3 * a0 * (1 - a0), mask=ok)
             tl.store(d + H, dh * (prev_h - a2) * a1 * (1 - a1), mask=ok)
             tl.store(d + 2 * H, dn, mask=ok)

@@ -64,12 +64,11 @@ def memory_forward(
 def memory_backward(
     t, values, gates, initial, d_carry, s, g, ids, ends, log_ids, log_strengths, dropped,
     trimmed_from, d_values, d_gates, d_initial, d_raw, R, M, H, S, W, D, room, width,
-    CLEAR: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.constexpr,
+    KIND: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Undo step t of the memories, from the gradients of their reads, d_carry[:, H:], to d_raw[t].
 
-    d_values [T, R, E, D] collects the gradients of values, d_gates [R, 2*E] is scratch. With CLEAR,
-    the gradients of the reads are 0 afterwards.
+    d_values [T, R, E, D] collects the gradients of values, d_gates [R, 2*E] is scratch.
     """
     E: tl.constexpr = 2 if KIND == DEQUE else 1
     row = tl.program_id(0).to(tl.int64)
@@ -95,8 +94,6 @@ def memory_backward(
         v = tl.load(values + place, mask=inside, other=0.0)
         d = tl.load(d_values + place, mask=inside, other=0.0)
         tl.store(d_raw + first + e * D + columns, d * (1 - v * v), mask=inside)
-        if CLEAR:
-            tl.store(d_reads + e * D + columns, tl.zeros_like(d), mask=inside)
     gate = tl.arange(0, 2 * E)
     y = tl.load(gates + at * 2 * E + gate)
     d_gate = tl.load(d_gates + gate) * y * (1 - y)

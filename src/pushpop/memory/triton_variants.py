@@ -12,7 +12,13 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from pushpop.memory import triton_linked, triton_steps, triton_walk, triton_walk_backward
+from pushpop.memory import (
+    triton_linked,
+    triton_steps,
+    triton_stream,
+    triton_walk,
+    triton_walk_backward,
+)
 from pushpop.memory.triton_launch import block_options, tile_options
 
 KINDS = ("stack", "queue", "deque")
@@ -30,7 +36,7 @@ TARGETS = {
 VALUES = {"pushed", "initial", "reads", "grad_reads", "table", "grad_table"}
 ROW_IDS = {"ids", "final_ids", "log_ids", "counts", "dropped"}
 INDICES = {"ends", "link", "depth", "n_full", "cut_cell"}
-SIZES = {"t", "T", "R", "N", "D", "room", "width", "stride", "memories"}
+SIZES = {"after", "before", "t", "T", "R", "N", "D", "room", "width", "stride", "memories"}
 
 
 class Variant(NamedTuple):
@@ -104,6 +110,10 @@ def variants() -> list[Variant]:
                 ]
         if precision in ("float32", "float64"):  # these do not touch values
             found += [variant(kernel, precision, "any", {"CELLS": 64}, 1) for kernel in of_any]
+            found += [
+                variant(triton_stream.rewind_rows, precision, kind, {"KIND": number}, 1)
+                for number, kind in enumerate(KINDS)
+            ]
     return found + linked_variants()
 
 
