@@ -59,6 +59,7 @@ figures: $(READY)  ## draw the figures of the docs again
 	$(BIN)/python docs/figures/intervals.py
 	$(BIN)/python docs/figures/figure_1a.py
 	$(BIN)/python docs/figures/traces.py
+	$(BIN)/python docs/figures/gpu.py
 
 clean:  ## remove .venv and caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

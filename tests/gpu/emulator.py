@@ -119,7 +119,7 @@ class Kernel:
             "bra": self._branch, "ret": self._end, "exit": self._end, "bar": self._barrier,
             "barrier": self._barrier, "ld": self._load, "st": self._store, "atom": self._add,
             "red": self._add, "shfl": self._shuffle, "redux": self._reduce,
-            "ldmatrix": self._load_matrices,
+            "ldmatrix": self._matrices, "stmatrix": self._matrices,
         }  # fmt: skip
         if head in makers:
             return makers[head](each)
@@ -246,23 +246,29 @@ class Kernel:
 
         return load
 
-    def _load_matrices(self, each: Instruction) -> Step:
-        """Matrices of 8 rows of 16 bytes in shared memory: lane 8 m + i has the address of row i of
-        matrix m, and lane l gets word l % 4 of row l // 4 of each."""
+    def _matrices(self, each: Instruction) -> Step:
+        """Load or store matrices of 8 rows of 16 bytes in shared memory: lane 8 m + i has the
+        address of row i of matrix m, and lane l has word l % 4 of row l // 4 of each."""
         if each.operation[1:4] != ("sync", "aligned", "m8n8") or "trans" in each.operation:
             raise NotImplementedError(f"the emulator does not know {each}")
-        puts = [self._put(name, each) for name in _names(each.operands[0])]
-        address = self._address(each.operands[1])
+        loads = each.operation[0] == "ldmatrix"
+        registers, rows = each.operands if loads else reversed(each.operands)
+        address = self._address(rows)
+        puts = [self._put(name, each) for name in _names(registers)]
+        gets = [self._get(name, "b32") for name in _names(registers)]
 
-        def load(warp: Warp) -> None:
+        def move(warp: Warp) -> None:
             warp.together(each)
-            rows, place = address(warp), warp.now(warp.active)
-            for matrix, put in enumerate(puts):
-                where = rows[8 * matrix + LANES // 4] + 4 * (LANES % 4)
-                put(warp, self.shared.load(where, 4, place, each))
+            starts, place = address(warp), warp.now(warp.active)
+            for matrix, (put, get) in enumerate(zip(puts, gets, strict=True)):
+                where = starts[8 * matrix + LANES // 4] + 4 * (LANES % 4)
+                if loads:
+                    put(warp, self.shared.load(where, 4, place, each))
+                else:
+                    self.shared.store(where, get(warp), place, each)
             warp.exchanges += 1
 
-        return load
+        return move
 
     def _store(self, each: Instruction) -> Step:
         size, _ = _access(each)
