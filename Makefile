@@ -49,6 +49,8 @@ bench: $(READY)  ## measure speed and memory, about half an hour; writes results
 gpu: $(READY)  ## verify the GPU kernels without a GPU, all of them; writes results/gpu_*.json
 	$(BIN)/python benchmarks/gpu_compile.py
 	$(BIN)/python benchmarks/gpu_equality.py
+	$(BIN)/python benchmarks/gpu_recurrence.py
+	$(BIN)/python benchmarks/gpu_launches.py
 
 soak: $(READY)  ## a million streamed steps, 200 kills around saves, 50 visitors; writes results/*.json
 	$(BIN)/python benchmarks/checkpoint_kills.py

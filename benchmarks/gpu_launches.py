@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 from triton.runtime.jit import KernelInterface
 
 from machine import write_results
-from pushpop import MemoryRNN
+from pushpop import MemoryRNN, NeuralStack
 from pushpop.layers import NoiseLevels
 from pushpop.layers.recurrence_gpu import plain_recurrence_gpu, plain_recurrence_gpu_backward
 from pushpop.memory import ops
@@ -126,6 +126,10 @@ def layer(memory: Any = "stack", cell: Any = "lstm", **options: Any) -> MemoryRN
     return MemoryRNN(IN, H, memory, D, cell, device="meta", **{"backend": "triton", **options})
 
 
+def torch_cell() -> nn.Module:
+    return nn.LSTMCell(IN + D, H, device="meta")
+
+
 def ragged(T: int) -> list[int]:
     """Rows that end early: the same number of steps at any T."""
     return [T, T, T - 1, T - 3]
@@ -148,15 +152,14 @@ def figures() -> dict[str, Any]:
         lambda T: whole(layer(num_layers=2, bidirectional=True), T)
     )
     other = {
-        f"a cell of torch, {backend}": per_step(
-            lambda T, backend=backend: whole(
-                layer(cell=nn.LSTMCell(IN + D, H, device="meta"), backend=backend),
-                T,
-                lengths=ragged,
-            )
+        f"lstm, stack, {backend}": per_step(
+            lambda T, backend=backend: whole(layer(backend=backend), T, lengths=ragged)
         )
         for backend in ("parallel", "reference")
     }
+    other["a cell of torch, a stack by triton"] = per_step(
+        lambda T: whole(layer(NeuralStack(D, "triton"), torch_cell(), backend="auto"), T)
+    )
     for memory in ("superposition", "tape"):
         other[memory] = per_step(
             lambda T, m=memory: whole(layer(m, backend="auto"), T, lengths=ragged)

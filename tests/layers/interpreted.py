@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from triton.runtime import interpreter
 
-from pushpop import MemoryRNN, NeuralStack
+from pushpop import MemoryRNN, NeuralQueue, NeuralStack
 from pushpop.layers import NoiseLevels
+from pushpop.memory import state as state_module
 from pushpop.memory import triton_stream
 
 from .recurrent_layers import CELL, IN, MEMORY, D, H, everything, layer, some_state
@@ -122,6 +123,31 @@ def test_steps_equal_those_on_the_cpu_and_old_states_stay_valid(
         states.append([held[k].memory for k in (0, 1, 4, 8)])
     assert worst(*outputs) < 1e-10
     assert all(a.equal(b, atol=1e-12) for a, b in zip(*states, strict=True))
+
+
+@torch.no_grad()
+def test_many_steps_need_no_more_room_than_the_cells_that_live(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(triton_stream, "FEWEST_STEPS", 4)
+    monkeypatch.setattr(state_module, "out_of_sight", lambda x: True)  # as on a GPU
+    queue, one, state = NeuralQueue(1, "triton"), torch.ones(1, dtype=torch.float64), None
+    for t in range(40):  # three cells live
+        read, state = queue.step(one[None] * t, one, one if t > 2 else 0 * one, state)
+        assert float(read) == max(0, t - 2)
+    assert len(state._held.walk.values) <= 10
+
+
+@torch.no_grad()
+def test_steps_in_half_precision_keep_strengths_in_float32() -> None:
+    values, gates = torch.randn(4, 2, 3).bfloat16(), torch.rand(4, 2, 2)
+    stack, exact, state, wanted = NeuralStack(3, "triton"), NeuralStack(3), None, None
+    for value, gate in zip(values, gates, strict=True):
+        read, state = stack.step(value, *gate.unbind(), state)
+        exact_read, wanted = exact.step(value.float(), *gate.unbind(), wanted)
+        torch.testing.assert_close(read, exact_read.bfloat16())
+    assert (state.values.dtype, state.strengths.dtype) == (torch.bfloat16, torch.float32)
+    assert state.to(torch.float32).equal(wanted, atol=1e-6)
 
 
 @torch.no_grad()

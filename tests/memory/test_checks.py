@@ -102,6 +102,8 @@ def test_constructors_name_what_is_wrong() -> None:
         MemoryState(torch.rand(2, 3), torch.rand(2))
     with pytest.raises(ValueError, match=r"share dtype and device; got torch.float32 .*float64"):
         MemoryState(torch.rand(2, 3, 4), torch.rand(2, 3).double())
+    with pytest.raises(ValueError, match=r"share dtype and device; got torch.bfloat16 .*float16"):
+        MemoryState(torch.rand(2, 3, 4).bfloat16(), torch.rand(2, 3).half())
 
 
 @pytest.mark.parametrize("memory", [NeuralStack, NeuralQueue, NeuralDeque])

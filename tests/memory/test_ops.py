@@ -107,6 +107,28 @@ def test_half_precision_runs_and_is_near(kind: str) -> None:
     assert all(x.grad is not None and x.grad.isfinite().all() for x in halves)
 
 
+@KINDS
+@pytest.mark.parametrize("backend", ["parallel", "reference"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_beside_half_precision_strengths_are_float32(
+    kind: str, backend: str, dtype: torch.dtype
+) -> None:
+    """A thousand pushes of 0.001 would not add up to 1 in half precision."""
+    given = sample(kind, "random", 20, N=2, dtype=torch.float32)
+    values, first = given.values.detach().to(dtype), given.first_values.detach().to(dtype)
+    memory = PAPER[kind](4, backend)
+    reads, state = memory(values, given.push, given.pop, MemoryState(first, given.first_strengths))
+    assert (reads.dtype, state.dtype, state.values.dtype) == (dtype, dtype, dtype)
+    assert state.strengths.dtype == torch.float32
+    wide = PAPER[kind](4, "reference")(
+        values.float(), given.push, given.pop, MemoryState(first.float(), given.first_strengths)
+    )
+    torch.testing.assert_close(reads.float(), wide[0], rtol=0.02, atol=0.02)
+    assert state.to(torch.float32).equal(wide[1], atol=1e-5)
+    again, _ = memory(values[:3], given.push[:3].to(dtype), given.pop[:3].to(dtype), state)
+    assert again.dtype == dtype
+
+
 def test_non_contiguous_inputs_are_fine() -> None:
     given = sample("stack", "random", 10, N=0)
     memory = PAPER["stack"](4)

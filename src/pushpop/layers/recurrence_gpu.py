@@ -22,7 +22,7 @@ from pushpop.layers.recurrence import (
 )
 
 CELLS = ("lstm", "gru", "rnn")  # by their numbers in `triton_cells`
-WIDEST_BLOCK = 256  # columns of h that a program takes
+WIDEST_BLOCK = 128  # columns of h that a program takes: four a thread, and many programs
 ALIGNED = 16  # rows of so many numbers can be loaded in vectors
 
 
@@ -147,7 +147,7 @@ def plain_recurrence_gpu_backward(
     initial = initial.contiguous()
     final = (kept.strengths, kept.row_ids, kept.counts)
     log = (kept.log_row_ids, kept.log_strengths, kept.dropped, kept.trimmed_from)
-    over_h, over_d = block_options(min(H, WIDEST_BLOCK)), block_options(D)
+    over_h, over_d = block_options(min(H, WIDEST_BLOCK)), block_options(D, backward=True)
     columns = -(-(S if cell == "gru" else H) // over_h["BLOCK"])
     raw_steps, block_steps = d_raw[..., : len(by_raw)].unbind(), d_blocks.unbind()
     rows = 0

@@ -49,11 +49,11 @@ class MemoryRNN(MemoryLayer):
             memories that push and pop; others refuse it.
         pop_bias: the same for the pop gates. Negative, or pops empty the memory and teach nothing;
             "auto" is -1.
-        backend: "fused" (whole sequences on the CPU, hand-written gradients), "parallel" (plain
-            torch around the memory's closed form), "reference" (plain torch and the equations) or
-            "auto": fused where it can run. Where torch wants more than kernels can give (hooks,
-            replaced parts, forward-mode or `torch.func` derivatives) "auto" and "fused" run plain
-            torch by themselves.
+        backend: "fused" (whole sequences on the CPU, hand-written gradients), "triton" (the same on
+            a GPU), "parallel" (plain torch around the memory's closed form), "reference" (plain
+            torch and the equations) or "auto": kernels where they can run. Where torch wants more
+            than kernels can give (hooks, replaced parts, forward-mode or `torch.func` derivatives)
+            "auto", "fused" and "triton" run plain torch by themselves.
         device, dtype: of the parameters.
 
     Everything else is drawn from the uniform distribution on +-1/sqrt(H), the learned initial state

@@ -63,6 +63,12 @@ class RNNState(NamedTuple):
         read = self.read.to(*args, **kwargs)
         return RNNState(_controller(parts), read, self.memory.to(*args, **kwargs))
 
+    def compact(self) -> "RNNState":
+        """The same state without cells of strength 0, which pile up on a GPU from call to call;
+        see `MemoryState.compact`. A memory that holds no such cells stays as it is."""
+        compact = getattr(self.memory, "compact", None)
+        return self if compact is None else self._replace(memory=compact())
+
     def with_batch(self) -> "RNNState":
         """The state of a call without a batch as that of a batch of 1."""
         return RNNState(_controller(self._each(lambda x: x[None])), self.read[None], self.memory)
@@ -133,6 +139,10 @@ class LayeredState(tuple[RNNState, ...]):
     def to(self, *args: Any, **kwargs: Any) -> "LayeredState":
         """The same states on another device or in another dtype, as `Tensor.to`."""
         return LayeredState(state.to(*args, **kwargs) for state in self)
+
+    def compact(self) -> "LayeredState":
+        """The same states without cells of strength 0."""
+        return LayeredState(state.compact() for state in self)
 
     @classmethod
     def join(cls, states: "list[LayeredState]") -> "LayeredState":

@@ -31,7 +31,7 @@ def _block(from_carry, activations, ok):
     return tl.load(from_carry, mask=ok, other=0.0) + tl.load(activations, mask=ok, other=0.0)
 
 
-@triton.jit(do_not_specialize=["t", "T"])
+@triton.jit(do_not_specialize=["t", "T", "B"])
 def cell_forward(
     t, from_carry, activations, prev_carry, carry, hidden, c, prev_c, T, B, H, S,
     CELL: tl.constexpr, BLOCK: tl.constexpr,
@@ -82,7 +82,7 @@ def cell_forward(
     tl.store(prev_carry + (at + B) * S + j, h, mask=ok & (t + 1 < T))
 
 
-@triton.jit(do_not_specialize=["t"])
+@triton.jit(do_not_specialize=["t", "B"])
 def cell_backward(
     t, grad_hidden, activations, prev_carry, prev_c, d_carry, d_c, d_blocks, B, H, S,
     CELL: tl.constexpr, BLOCK: tl.constexpr,
@@ -90,9 +90,9 @@ def cell_backward(
     """Step t: d_blocks[t] [T, B, K] from the gradients of h_t, which is d_carry[:, :H] and that of
     the layer's output together, and of c_t.
 
-    d_c becomes the gradient of c before the step. Of a GRU, what h gets straight from the h after it
-    is left in d_carry, and 0 for the reads: the product with the weights is added to it. The grid
-    has blocks of S then.
+    d_c becomes the gradient of c before the step. Of a GRU, what h gets straight from the h after
+    it is left in d_carry, and 0 for the reads: the product with the weights is added to it. The
+    grid has blocks of S then.
     """
     row = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)

@@ -15,7 +15,7 @@ from pushpop.memory.triton_walk import DEQUE, step
 from pushpop.memory.triton_walk_backward import step_backward
 
 
-@triton.jit(do_not_specialize=["t", "T", "room", "width"])
+@triton.jit(do_not_specialize=["t", "T", "R", "M", "room", "width"])
 def memory_forward(
     t, raw, value_bias, gate_bias, gates, values, initial, carry, prev_carry, s, ids, ends,
     log_ids, log_strengths, dropped, trimmed_from, T, R, M, H, S, W, D, room, width,
@@ -60,7 +60,7 @@ def memory_forward(
         tl.store(kept + e * D + columns, read, mask=inside & (t + 1 < T))
 
 
-@triton.jit(do_not_specialize=["t", "room", "width"])
+@triton.jit(do_not_specialize=["t", "R", "M", "room", "width"])
 def memory_backward(
     t, values, gates, initial, d_carry, s, g, ids, ends, log_ids, log_strengths, dropped,
     trimmed_from, d_values, d_gates, d_initial, d_raw, R, M, H, S, W, D, room, width,

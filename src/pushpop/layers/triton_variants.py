@@ -1,4 +1,4 @@
-"""Every form in which the recurrence's Triton kernels are compiled: see `memory/triton_variants.py`."""
+"""Every form in which the recurrence's kernels are compiled, as in `memory/triton_variants.py`."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def variants() -> list[Variant]:
 def _variant(
     kernel: Any, precision: str, label: str, constants: dict[str, int], width: int
 ) -> Variant:
-    options = block_options(width)
+    options = block_options(width, backward=kernel is memory_backward)
     warps = options.pop("num_warps")
     made = variant(kernel, precision, label, {**constants, **options}, warps, SIZES)
     return made._replace(divisible_by_16=tuple(name for name in DIVISIBLE if name in made.types))

@@ -80,7 +80,8 @@ def step(
         any(x.requires_grad for x in (value, push, pop))
         or (state is not None and state.requires_grad)
     )
-    if backend not in ("fused", "triton") or grads or torch.compiler.is_compiling():
+    in_place = backend == "fused" or (backend == "triton" and len(value) > 0)
+    if not in_place or grads or torch.compiler.is_compiling():
         reads, state = run(kind, value[None], push[None], pop[None], state, backend)
         return reads[0], state
     number = KINDS.index(kind)

@@ -1,8 +1,9 @@
 """The Triton kernels of the memories, called with tensors; imports Triton.
 
 Blocks are chosen by rule, not tuned by trial: a block holds all D numbers of a value, and has a
-warp for every 512 of them. A block has at least 64 numbers, because a warp of a GPU has 32 or 64
-threads: were there more threads than numbers, several would load and store the same one.
+warp for every 512 of them, in the backward pass for every 256; that is as few as need no registers
+in memory. A block has at least 64 numbers, because a warp of a GPU has 32 or 64 threads: were there
+more threads than numbers, several would load and store the same one.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -20,10 +21,10 @@ OF_CELLS = {"CELLS": 64, "num_warps": 1}
 """How kernels that only copy cells are launched."""
 
 
-def block_options(width: int) -> dict[str, int]:
+def block_options(width: int, backward: bool = False) -> dict[str, int]:
     """The block for vectors of this width, and how many warps work on it."""
     block = max(64, triton.next_power_of_2(width))
-    return {"BLOCK": block, "num_warps": min(8, max(1, block // 512))}
+    return {"BLOCK": block, "num_warps": min(8, max(1, block // (256 if backward else 512)))}
 
 
 def tile_options(width: int) -> dict[str, int]:
@@ -91,7 +92,7 @@ def walk_backward(
             triton_walk_backward.walk_backward[(B,)](
                 *given, s, g, ids.new_empty(B, width), grad_pushed, grad_push, grad_pop,
                 grad_initial, grad_strengths, T, B, D, room, width,
-                KIND=kind, **block_options(D),
+                KIND=kind, **block_options(D, backward=True),
             )  # fmt: skip
     grad_values, grad_initial = grad_pushed.to(values.dtype), grad_initial.to(values.dtype)
     return grad_values, grad_push, grad_pop, grad_initial, grad_strengths
@@ -159,7 +160,16 @@ def gather_backward(
         cut_product = torch.empty_like(cut)
         with on_device_of(values):
             triton_linked.cut_products[(T * B,)](
-                values, initial, grad, cut, cut_cell, cut_product, B, N, D, **block_options(D)
+                values,
+                initial,
+                grad,
+                cut,
+                cut_cell,
+                cut_product,
+                B,
+                N,
+                D,
+                **block_options(D, backward=True),
             )
             triton_linked.gather_backward[((N + T) * B,)](
                 values, initial, grad, birth, link_strength, link, depth, n_full, cut, cut_product,

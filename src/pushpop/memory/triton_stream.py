@@ -3,8 +3,11 @@
 A stream is a walk (`triton_steps.py`) with room for more steps than were taken so far. A step
 writes its values and gates behind those of the step before and changes the live cells in place. An
 older state shares these buffers: the log of the pops, which the walk keeps anyway, says how to undo
-the steps since. The host never waits: it knows how many steps were taken, not how many cells are
-left, so a walk without room is copied, padding and all, into one with twice as much.
+the steps since.
+
+A walk without room for another step is copied into a new one, with room for as many steps as there
+may be cells. The host never waits to learn how many cells are left: half-way it asks for their
+number, and if the answer has not come when the walk is full, it takes all that were pushed.
 
 Importing this module imports Triton.
 """
@@ -82,6 +85,25 @@ def rewind_rows(
     store_ends(ends, row, lo, hi, n_logged)
 
 
+class CellCount:
+    """How many cells the fullest row has, asked for without waiting; [B, 4] are the ends."""
+
+    def __init__(self, ends: Tensor) -> None:
+        self._number = (ends[:, 1] - ends[:, 0]).amax()
+        self._arrived: torch.cuda.Event | None = None
+        if ends.is_cuda:
+            on_device, self._arrived = self._number, torch.cuda.Event()
+            self._number = torch.empty((), dtype=ends.dtype, pin_memory=True)
+            self._number.copy_(on_device, non_blocking=True)
+            self._arrived.record()
+
+    def known(self) -> int | None:
+        """The number, if it has arrived."""
+        if self._number.is_meta or (self._arrived is not None and not self._arrived.query()):
+            return None
+        return int(self._number)
+
+
 @dataclass
 class SharedWalk:
     """A walk that the states of one stream share, with room for C steps."""
@@ -96,6 +118,7 @@ class SharedWalk:
     log: tuple[Tensor, Tensor, Tensor, Tensor]  # the fields of `kernels.PopLog`
     lock: threading.Lock = field(default_factory=threading.Lock)
     steps: int = 0  # taken so far
+    half_way: CellCount | None = None
 
     @classmethod
     def begin(cls, kind: int, cells: Cells) -> "SharedWalk":
@@ -138,12 +161,21 @@ class SharedWalk:
                 *self.log, B, D, self.log[0].shape[1], self.s.shape[1], E * D, 1,
                 KIND=self.kind, **block_options(D),
             )  # fmt: skip
+            if self.steps == len(self.values) // 2:
+                self.half_way = CellCount(self.ends)
         return read
+
+    def most_cells(self, steps: int) -> int:
+        """As many cells as a row can have after so many steps, as far as the host knows."""
+        E, half = self.values.shape[2], len(self.values) // 2
+        pushed = self.initial.shape[1] + steps * E
+        known = None if self.half_way is None or steps < half else self.half_way.known()
+        return pushed if known is None else min(pushed, known + (steps - half) * E)
 
     def cells(self, steps: int) -> Cells:
         """The cells after so many steps."""
         B, width = self.s.shape
-        E, room = self.values.shape[2], self.log[0].shape[1]
+        room = self.log[0].shape[1]
         s, ids, ends, log = self.s, self.ids, self.ends, self.log
         with on_device_of(s):
             if steps < self.steps:
@@ -158,7 +190,7 @@ class SharedWalk:
             finish_rows[(B,)](
                 s, ids, ends, *log[:2], strengths, row_ids, counts, room, width, **OF_CELLS
             )
-        n_cells = self.initial.shape[1] + steps * E  # as many as there can be
+        n_cells = self.most_cells(steps)
         final = (strengths[:, :n_cells], row_ids[:, :n_cells], counts)
         return Walked(*final, self.values, self.initial).cells()
 

@@ -6,6 +6,7 @@ all, ahead of time.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any, NamedTuple
 
 import triton
@@ -94,20 +95,21 @@ def variant(
 def variants() -> list[Variant]:
     """Those of the memories: each kernel for each kind, precision and some widths."""
     found = []
-    of_a_kind = (triton_walk.walk_forward, triton_walk_backward.walk_backward,
-                 triton_steps.step_rows, triton_steps.step_rows_backward)  # fmt: skip
+    of_a_kind = (
+        (triton_walk.walk_forward, False),
+        (triton_steps.step_rows, False),
+        (triton_walk_backward.walk_backward, True),
+        (triton_steps.step_rows_backward, True),
+    )
     of_any = (triton_steps.begin_rows, triton_steps.finish_rows,
               triton_steps.begin_rows_backward, triton_steps.finish_rows_backward)  # fmt: skip
     for precision in PRECISIONS:
-        for width in WIDTHS[precision]:
-            options = block_options(width)
-            warps = options.pop("num_warps")
-            for number, kind in enumerate(KINDS):
+        for width, (number, kind) in product(WIDTHS[precision], enumerate(KINDS)):
+            for kernel, backward in of_a_kind:
+                options = block_options(width, backward)
+                warps = options.pop("num_warps")
                 constants = {"KIND": number, **options}
-                found += [
-                    variant(kernel, precision, f"{kind}-{width}", constants, warps)
-                    for kernel in of_a_kind
-                ]
+                found.append(variant(kernel, precision, f"{kind}-{width}", constants, warps))
         if precision in ("float32", "float64"):  # these do not touch values
             found += [variant(kernel, precision, "any", {"CELLS": 64}, 1) for kernel in of_any]
             found += [
@@ -141,7 +143,7 @@ def linked_variants() -> list[Variant]:
                     )
                 )  # fmt: skip
         for width in WIDTHS[precision]:
-            block = block_options(width)
+            block = block_options(width, backward=True)
             warps = block.pop("num_warps")
             found.append(variant(triton_linked.cut_products, precision, f"{width}", block, warps))
     return found
