@@ -51,6 +51,8 @@ gpu: $(READY)  ## verify the GPU kernels without a GPU, all of them; writes resu
 	$(BIN)/python benchmarks/gpu_equality.py
 	$(BIN)/python benchmarks/gpu_recurrence.py
 	$(BIN)/python benchmarks/gpu_launches.py
+	$(BIN)/python benchmarks/gpu_races.py
+	$(BIN)/python benchmarks/gpu_estimates.py
 
 soak: $(READY)  ## a million streamed steps, 200 kills around saves, 50 visitors; writes results/*.json
 	$(BIN)/python benchmarks/checkpoint_kills.py

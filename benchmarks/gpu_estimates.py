@@ -38,18 +38,24 @@ def milliseconds(launches: float = 0, chain: float = 0, bytes_moved: float = 0) 
 
 def estimates(counted: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """By name: a stack, forward and backward."""
-    kernels, plain = counted["kernels"]["lstm, stack"], counted["step_by_step"]
-    both = lambda ways: sum(ways[way]["launches_a_step"] for way in ("forward", "backward"))  # noqa: E731
-    by_torch = both(plain["a cell of torch, parallel"])
+    longest = max(counted["lengths"])
+
+    def launches(ways: dict[str, Any]) -> float:
+        """Of T steps and their backward pass: those of the longest call counted, and the rest."""
+        both = [ways[way] for way in ("forward", "backward")]
+        return sum(way["launches"] + (T - longest) * way["launches_a_step"] for way in both)
+
+    by_torch = launches(counted["step_by_step"]["lstm, stack, parallel"])
+    by_kernels = launches(counted["kernels"]["lstm, stack"])
     weights = FLOAT * (4 * H * (H + D) + (D + 2) * H)
     values = FLOAT * T * B * D
     found = {
-        "MemoryRNN, plain torch step by step": milliseconds(T * by_torch, 0, 2 * T * weights),
-        "MemoryRNN, Triton kernels": milliseconds(T * both(kernels), 0, 2 * T * weights),
+        "MemoryRNN, plain torch step by step": milliseconds(by_torch, 0, 2 * T * weights),
+        "MemoryRNN, Triton kernels": milliseconds(by_kernels, 0, 2 * T * weights),
         "the memory alone, walk": milliseconds(2, T * sum(CHAIN["walk"]), 8 * values),
         "the memory alone, split": milliseconds(5, T * sum(CHAIN["links"]), 12 * values),
     }
-    graph = T * both(kernels) * ASSUMED["graph_us"] / 1e3
+    graph = by_kernels * ASSUMED["graph_us"] / 1e3
     found["MemoryRNN, Triton kernels in a CUDA graph"] = {
         "launches": round(graph, 3),
         "chain": 0.0,

@@ -2,8 +2,8 @@
 
     python benchmarks/gpu_races.py        writes results/gpu_races.json, about ten minutes
 
-Every kernel is compiled to PTX for sm_80 (A100) and sm_90 (H100), with the warps that a launch asks
-for, with one and with four, and emulated with its warps interleaved at random: tests/gpu says how,
+Every kernel is compiled to PTX for sm_80 (A100) and sm_90 (H100), with one warp, with four and with
+what a launch asks for, and emulated with its warps interleaved at random: tests/gpu says how,
 and what a race is. The results are compared with the paper's equations in float64. Then every
 barrier is taken out, one at a time: a check that finds nothing then would find nothing ever.
 """
@@ -30,50 +30,52 @@ from pushpop.memory import triton_linked, triton_stream, triton_walk, triton_wal
 from pushpop.verification.agreement import LIMITS, Sizes
 
 KINDS = ("stack", "queue", "deque")
-WIDTHS = {None: 100, 1: 40, 4: 128}
-"""By the warps asked for: blocks that are not full, or that are."""
-ARCHITECTURES = (80, 90)
+FORMS = {"walk": KINDS, "split": KINDS[:2], "steps": KINDS}
+CELLS = ("lstm", "gru", "rnn")
+WIDTHS = {1: 40, 4: 128}
+"""By the number of warps: a block that is not full, and one that is."""
+WIDE = 600
+"""So wide that a launch asks for two warps by itself."""
 Run = Callable[..., tuple[dict[str, float], Report]]
 
 
-def memory_runs(warps: int | None) -> Iterator[tuple[str, Run]]:
-    """Every form of every memory, by name."""
-    sizes = Sizes(9, 2, WIDTHS[warps], 3)
-    for kind in KINDS:
-        for form in ("walk", "steps") if kind == "deque" else ("walk", "steps", "auto"):
-            for case in ("random", "ties"):
-                run = partial(harness.memory_errors, kind, form, case, sizes, num_warps=warps)
-                yield f"{kind} {'split' if form == 'auto' else form} {case}", run
-
-
-def layer_runs(warps: int | None) -> Iterator[tuple[str, Run]]:
-    """Every controller with every memory, by name."""
-    sizes = Sizes(5, 3, WIDTHS[warps])
-    for cell in ("lstm", "gru", "rnn"):
-        for kind in KINDS:
-            hidden = WIDTHS[warps] + 8
-            run = partial(harness.layer_errors, cell, kind, sizes, hidden, num_warps=warps)
-            yield f"MemoryRNN {cell} {kind}", run
+def memory_run(kind: str, form: str, case: str, sizes: Sizes) -> Run:
+    """A memory in one of its forms."""
+    name = "auto" if form == "split" else form
+    return partial(harness.memory_errors, kind, name, case, sizes)
 
 
 def all_runs() -> Iterator[tuple[dict[str, Any], Run]]:
-    """What is run, described, and how."""
-    for warps in WIDTHS:
-        for arch in ARCHITECTURES:
-            for name, run in (*memory_runs(warps), *layer_runs(warps)):
-                if arch == ARCHITECTURES[0] and warps is None:
-                    continue  # the same as with one warp
-                for dtype in (torch.float32, torch.float64, torch.bfloat16):
-                    is_layer = name.startswith("MemoryRNN")
-                    if dtype != torch.float32 and (arch, warps) != (90, 4):
-                        continue
-                    if dtype == torch.bfloat16 and is_layer:
-                        continue
-                    described = {"what": name, "warps": warps or "as launched", "arch": arch}
-                    yield (
-                        {**described, "dtype": str(dtype).removeprefix("torch.")},
-                        partial(run, arch=arch, dtype=dtype, seed=len(name)),
-                    )
+    """What is run, described, and how; ties on one architecture, random strengths on the other."""
+    for warps, width in WIDTHS.items():
+        for arch, case in ((80, "ties"), (90, "random")):
+            for form, kinds in FORMS.items():
+                for kind in kinds:
+                    run = memory_run(kind, form, case, Sizes(8, 2, width, 3))
+                    yield _described(f"{kind} {form} {case}", run, arch, warps)
+        for cell in CELLS:
+            for kind in KINDS:
+                sizes, arch = Sizes(5, 3, width), {1: 80, 4: 90}[warps]
+                run = partial(harness.layer_errors, cell, kind, sizes, width + 8)
+                yield _described(f"MemoryRNN {cell} {kind}", run, arch, warps)
+    for form, kinds in FORMS.items():
+        for kind in kinds:
+            run = memory_run(kind, form, "ties", Sizes(5, 2, WIDE, 3))
+            yield _described(f"{kind} {form} ties", run, 90, None)
+            for dtype in (torch.float64, torch.bfloat16):
+                run = memory_run(kind, form, "ties", Sizes(6, 2, 128, 3))
+                yield _described(f"{kind} {form} ties", run, 90, 4, dtype)
+    for cell, kind in zip(CELLS, KINDS, strict=True):
+        run = partial(harness.layer_errors, cell, kind, Sizes(4, 2, 128), 136)
+        yield _described(f"MemoryRNN {cell} {kind}", run, 90, 4, torch.float64)
+
+
+def _described(
+    what: str, run: Run, arch: int, warps: int | None, dtype: torch.dtype = torch.float32
+) -> tuple[dict[str, Any], Run]:
+    name = str(dtype).removeprefix("torch.")
+    described = {"what": what, "warps": warps or "as launched", "arch": arch, "dtype": name}
+    return described, partial(run, num_warps=warps, arch=arch, dtype=dtype, seed=len(what))
 
 
 def main() -> None:
@@ -114,11 +116,12 @@ def main() -> None:
 
 def barrier_rows() -> Iterator[dict[str, Any]]:
     """For every barrier, what is found when it is missing, with four warps."""
-    sizes = Sizes(9, 2, 128, 3)
-    walks = [partial(harness.memory_errors, kind, "walk", "ties", sizes) for kind in KINDS]
-    split = [partial(harness.memory_errors, kind, "auto", "ties", sizes) for kind in KINDS[:2]]
-    steps = [partial(harness.memory_errors, kind, "steps", "ties", sizes) for kind in KINDS]
-    layers = [partial(harness.layer_errors, "lstm", kind, Sizes(5, 3, 128)) for kind in KINDS]
+    sizes = Sizes(8, 2, 128, 3)
+    walks, split, steps = (
+        [memory_run(kind, form, "ties", sizes) for kind in FORMS[form]]
+        for form in ("walk", "split", "steps")
+    )
+    layers = [partial(harness.layer_errors, "lstm", kind, Sizes(5, 2, 128), 136) for kind in KINDS]
     for module, runs in (
         (triton_walk, walks),
         (triton_walk_backward, walks),
@@ -134,7 +137,7 @@ def barrier_rows() -> Iterator[dict[str, Any]]:
 
 
 def missing_barrier(module: ModuleType, number: int, runs: list[Run]) -> dict[str, Any]:
-    """Races, or that the emulated kernel failed, or nothing; and the largest error of a read."""
+    """Races, or that the emulated kernel failed, or nothing; memories until one shows a race."""
     races, failures, off = 0, 0, 0.0
     names = [name for each, name in harness.KERNELS if each is module]
     before = {name: getattr(module, name) for name in names}
@@ -144,6 +147,8 @@ def missing_barrier(module: ModuleType, number: int, runs: list[Run]) -> dict[st
             for name in names:
                 setattr(module, name, getattr(copy, name))
             for run in runs:
+                if races:
+                    break
                 try:
                     errors, report = run(num_warps=4)
                 except (RuntimeError, IndexError, ValueError):  # what a race made it do

@@ -57,6 +57,13 @@ def find_device(asked: str, rank: int = 0) -> "torch.device":
     return torch.device(resolve_device(f"cuda:{rank}" if rank and asked == "cuda" else asked))
 
 
+def widest_float(device: "torch.device") -> "torch.dtype":
+    """float64, but on an Apple machine's GPU, which has none."""
+    import torch
+
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 def gpu_name(device: "str | torch.device") -> str | None:
     """What a GPU of CUDA calls itself; `None` for other devices."""
     import torch

@@ -12,6 +12,7 @@ from itertools import product
 
 import numpy as np
 
+from .bits import bits_as, parameter_bits, read_constant
 from .memory import WARP, Memory, Place
 from .operations import TYPES, Array, find_operation
 from .ptx import Instruction, Program
@@ -145,8 +146,8 @@ class Kernel:
             axis = "xyz".index(operand[-1])
             return lambda warp: np.full(WARP, warp.place[axis], dtype)
         if operand.startswith("%"):
-            return lambda warp: _as(warp.registers[operand], dtype)
-        constant = np.full(WARP, _constant(operand, dtype))
+            return lambda warp: bits_as(warp.registers[operand], dtype)
+        constant = np.full(WARP, read_constant(operand, dtype))
         return lambda warp: constant
 
     def _put(self, name: str, each: Instruction) -> Callable[[Warp, Array], None]:
@@ -156,7 +157,7 @@ class Kernel:
         active, always = self._active(each), each.predicate is None
 
         def put(warp: Warp, numbers: Array) -> None:
-            bits = _as(numbers, dtype)
+            bits = bits_as(numbers, dtype)
             if not always or warp.apart:
                 before = warp.registers.get(name, np.zeros(WARP, dtype))
                 bits = np.where(active(warp), bits, before)
@@ -230,7 +231,7 @@ class Kernel:
         if each.operation[1] == "param":
             number = self.program.parameters.index(each.operands[1].strip("[]"))
             kind = TYPES[each.operation[-1]]
-            return lambda warp: puts[0](warp, _parameter(self.parameters[number], kind))
+            return lambda warp: puts[0](warp, parameter_bits(self.parameters[number], kind))
         memory, address = self._memory(each), self._address(each.operands[1])
         active = self._active(each)
         assert len(targets) == vector
@@ -353,34 +354,6 @@ class Kernel:
         offset = int(found[2] or 0)
         base = self._get(found[1], "u64")
         return lambda warp: base(warp).astype(np.int64) + offset
-
-
-def _as(numbers: Array, dtype: "np.dtype") -> Array:
-    """The same bits in a type, or as many of them as it has."""
-    if numbers.dtype == dtype:
-        return numbers
-    if numbers.dtype.itemsize == dtype.itemsize and numbers.dtype != bool:
-        return numbers.view(dtype)
-    unsigned = numbers if numbers.dtype == bool else numbers.view(f"u{numbers.dtype.itemsize}")
-    return unsigned.astype(f"u{dtype.itemsize}").view(dtype)
-
-
-def _constant(text: str, dtype: "np.dtype") -> Array:
-    """A number as it is written: 0f and 0d begin the bits of floating point."""
-    if text == "global_smem":  # where shared memory begins
-        return np.array(256, dtype)
-    if text[:2] in ("0f", "0d", "0F", "0D"):
-        return np.array(int(text[2:], 16), f"u{len(text[2:]) // 2}").view(dtype)
-    bits = 8 * dtype.itemsize
-    if dtype.kind == "b":
-        return np.array(int(text, 0) != 0)
-    return np.array(int(text, 0) % 2**bits, f"u{dtype.itemsize}").view(dtype)
-
-
-def _parameter(given: float, dtype: "np.dtype") -> Array:
-    if isinstance(given, float):
-        return np.full(WARP, given, f"f{np.dtype(dtype).itemsize}").view(dtype)
-    return np.full(WARP, given, np.int64).astype(dtype)
 
 
 def _names(operand: str) -> list[str]:

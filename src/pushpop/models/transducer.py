@@ -207,7 +207,7 @@ class Transducer(nn.Module):
     def perplexity(self, batch: Batch) -> float:
         """exp(loss): how many symbols the model hesitates between; 1 is certainty."""
         with evaluating(self):
-            return float(self.loss(batch).double().exp())
+            return float(self.loss(batch).cpu().double().exp())
 
     def decode(
         self,

@@ -162,7 +162,7 @@ def _compare_layer(
     layer.double()
     set_backend(layer, "reference")
     wanted = run_layer(layer, x.double(), lengths)
-    layer.to(device, dtype)
+    layer.to(dtype).to(device)  # not at once: an Apple GPU cannot have what is float64
     here = x.to(device)
     for backend in (*layer_backends(layer, here), STEP_BY_STEP):
         set_backend(layer, backend)
@@ -218,7 +218,7 @@ def look_at_cells(state: Any) -> Tensor:
 def weights_like(x: Tensor) -> Tensor:
     """Weights that tell numbers apart, the same on all devices and in all precisions."""
     numbers = torch.sin(torch.arange(x.numel(), dtype=torch.float64)).mul(64).round() / 64
-    return numbers.reshape(x.shape).to(x.device, x.dtype)
+    return numbers.reshape(x.shape).to(x.dtype).to(x.device)
 
 
 def compare(
