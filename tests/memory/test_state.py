@@ -283,6 +283,16 @@ def test_a_reused_input_buffer_does_not_change_a_state(kind: str) -> None:
         state.values  # noqa: B018
 
 
+def test_without_gradients_parameters_may_change_after_a_call() -> None:
+    values = torch.rand(4, 2, 3, requires_grad=True)
+    before = values.detach().clone()
+    with torch.no_grad():
+        _, state = PAPER["stack"](3)(values, torch.ones(4, 2), torch.zeros(4, 2))
+        values.zero_()
+    torch.testing.assert_close(state.values, before.transpose(0, 1))
+    assert not state.requires_grad
+
+
 def test_compact_drops_cells_without_strength() -> None:
     V, s = torch.randn(2, 4, 3), torch.tensor([[0.5, 0, 0, 0.25], [0, 1, 0, 0]])
     state = MemoryState(V, s)

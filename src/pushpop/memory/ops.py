@@ -45,11 +45,11 @@ def run(
         from pushpop.memory import linked
 
         reads, left = linked.run(KINDS.index(kind), values, push, pop, V, s)
-        return reads, _state_of(left)
+        return reads, _state_of(left, reads.requires_grad)
     if backend in ("fused", "triton"):
         operator = walk_interpreted if backend == "triton" and values.device.type == "cpu" else walk
         out = WalkOutput(*operator(KINDS.index(kind), values, push, pop, V, s))
-        return out.reads, _state_of(Walked(*out.final, values, V))
+        return out.reads, _state_of(Walked(*out.final, values, V), out.reads.requires_grad)
     if backend == "parallel":
         reads, V, s = intervals.run(kind, values, push, pop, V, s)
     else:
@@ -57,14 +57,14 @@ def run(
     return reads.to(values.dtype), MemoryState._holding(Cells(V.to(values.dtype), s))
 
 
-def _state_of(left: "Walked | Linked") -> MemoryState:
+def _state_of(left: "Walked | Linked", in_graph: bool) -> MemoryState:
     """A state that gathers its values when asked for them, or now if they might change till then.
 
     With gradients the inputs must stay as they are anyway, and their versions tell if they did not.
     """
     if torch.compiler.is_compiling():
         return MemoryState._holding(left)
-    if not left.requires_grad:
+    if not in_graph:
         return MemoryState._holding(left.cells())
     return MemoryState._holding(left.watched())
 
