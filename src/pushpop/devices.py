@@ -22,9 +22,9 @@ def read_device(name: str, given: Any) -> str:
 def resolve_device(asked: str, processes: int = 1) -> str:
     """What a name stands for here: cpu, cuda:N or mps; `InputError` if that is not there.
 
-    auto is a GPU of CUDA where there is one, else the CPU: its kernels are faster than plain torch
-    on the GPU of an Apple machine. Where so many processes of this machine train together, cuda
-    stays cuda, a GPU each.
+    auto is a GPU of CUDA where there is one, else the CPU: it has kernels, and the GPU of an Apple
+    machine has none. Where so many processes of this machine train together, cuda stays cuda, a
+    GPU each.
     """
     import torch
 

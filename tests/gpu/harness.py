@@ -101,7 +101,7 @@ def _run_walk(kind: str, given: list[Tensor]) -> dict[str, Tensor]:
     values, gates, V, s = leaves
     push, pop = gates.chunk(2, dim=-1)
     out = ops.WalkOutput(*walk(ops.KINDS.index(kind), values, push, pop, V, s))
-    cells = look_at_cells(ops._state_of(Walked(*out.final, values, V)))
+    cells = look_at_cells(MemoryState._holding(Walked(*out.final, values, V)))
     loss = (weights_like(out.reads) * out.reads).sum() + cells.to(out.reads.dtype)
     names = ("values", "gates", "initial values", "initial strengths")
     found = {
