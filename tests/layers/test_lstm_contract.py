@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from pushpop import DeepLSTM, MemoryRNN, RNNState, Tape
+from pushpop import DeepLSTM, MemoryRNN, MemoryState, RNNState, Tape
 from pushpop.layers import LayeredState
 from pushpop.layers.memory_layer import MemoryLayer
 
@@ -268,6 +268,33 @@ def test_a_reference_layer_is_plain_torch(memory: str, monkeypatch: pytest.Monke
     output.sum().backward()
     with torch.no_grad():
         rnn.step(given(B, IN), state)
+
+
+@pytest.mark.parametrize("memories", [1, 3])
+def test_a_slice_of_rows_and_a_list_of_them_are_the_same(memories: int) -> None:
+    _, state = layer(num_memories=memories)(given(T, 5, IN))
+    for rows in (slice(1, 4), slice(0, 5, 2), slice(-2, None), slice(3, 1)):
+        one, other = state.rows(rows), state.rows(list(range(5))[rows])
+        torch.testing.assert_close(one.read, other.read)
+        assert one.memory.batch_size == len(range(5)[rows]) * memories
+        assert one.memory.equal(other.memory)
+
+
+def test_a_compacted_state_is_the_same_state() -> None:
+    rnn, x = layer("stack", num_layers=2), given(T, B, IN)
+    _, state = rnn(x)
+    padded = LayeredState(
+        each._replace(
+            memory=MemoryState(
+                torch.nn.functional.pad(each.memory.values, (0, 0, 1, 2)),
+                torch.nn.functional.pad(each.memory.strengths, (1, 2)),
+            )
+        )
+        for each in state
+    )
+    compact = padded.compact()
+    assert compact[0].memory.strengths.shape == state[0].memory.strengths.shape
+    torch.testing.assert_close(rnn(x, compact)[0], rnn(x, state)[0])
 
 
 def test_a_state_without_a_batch_has_no_rows() -> None:

@@ -65,3 +65,25 @@ def test_the_counter_sees_launches_and_waits(launches: ModuleType) -> None:
 def test_without_a_gpu_the_backend_is_refused_and_the_remedy_named() -> None:
     with pytest.raises(ValueError, match=r"on a GPU, with the package triton; got .* on cpu: use"):
         MemoryRNN(3, 4, backend="triton")(torch.randn(2, 1, 3))
+
+
+@NEEDS_TRITON
+def test_every_argument_of_a_kernel_has_a_type_or_a_value() -> None:
+    from pushpop.layers.triton_variants import variants
+
+    for variant in variants():
+        assert set(variant.kernel.arg_names) == {*variant.types, *variant.constants}
+        assert 32 * variant.num_warps <= variant.constants["BLOCK"], variant.name
+
+
+@NEEDS_TRITON
+@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+@pytest.mark.parametrize("name", ["cell_backward-gru-64", "memory_forward-deque-64"])
+def test_kernels_compile_ahead_of_time(name: str, target: str) -> None:
+    """Some of them; `make gpu` compiles all."""
+    from pushpop.layers.triton_variants import variants
+    from pushpop.memory.triton_variants import compile_variant
+
+    (variant,) = [variant for variant in variants() if variant.name == f"{name}-float32"]
+    compiled = compile_variant(variant, target)
+    assert compiled.asm["ptx" if target.startswith("sm") else "amdgcn"]

@@ -189,6 +189,23 @@ def test_to_changes_the_dtype_of_both() -> None:
     assert single.equal(state.to("cpu", torch.float32))
 
 
+@KINDS
+def test_rows_of_a_state_that_nobody_has_looked_at_are_the_same_rows(kind: str) -> None:
+    given = sample(kind, "random", 9)
+    memory = PAPER[kind](4, "fused")
+    results = []
+    for look in (False, True):
+        reads, state = memory(*given.leaves[:3], given.state)
+        if look:
+            assert state.values.requires_grad
+        picked = state.rows([1, 0, 1])
+        loss = look_at_everything(reads, picked)
+        results.append((picked, torch.autograd.grad(loss, given.leaves)))
+    (one, gradients), (other, wanted) = results
+    assert one.equal(other)
+    torch.testing.assert_close(gradients, wanted)
+
+
 @torch.no_grad()
 def test_rows_can_be_reordered_for_beam_search() -> None:
     given = sample("stack", "random", 12)

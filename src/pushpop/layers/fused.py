@@ -4,6 +4,7 @@
 All this must equal `memory_layer._run_step_by_step`.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,7 +14,6 @@ from pushpop.layers.buffers import needs_no_operator, sigmoids_first
 from pushpop.layers.cells import Cell, ElmanCell, GRUCell, LSTMCell
 from pushpop.layers.noise import Noise
 from pushpop.layers.recurrence import RecurrenceOutput, plain_recurrence, recurrence
-from pushpop.layers.recurrence_gpu import plain_recurrence_gpu, recurrence_gpu
 from pushpop.layers.state import RNNState
 from pushpop.memory import MemoryState, ops
 from pushpop.memory.autograd import under_transform
@@ -25,12 +25,8 @@ if TYPE_CHECKING:
 
 KERNELS: dict[type[nn.Module], str] = {LSTMCell: "lstm", GRUCell: "gru", ElmanCell: "rnn"}
 """The cells that there are kernels for, by the names that these know them by."""
-RECURRENCES = {
-    "fused": (plain_recurrence, recurrence),
-    "triton": (plain_recurrence_gpu, recurrence_gpu),
-}
-"""The recurrence by each backend that has kernels: as a plain function, and as an operator."""
 LIMITS = {"fused": "on the CPU", "triton": "on a GPU, with the package triton"}
+"""The backends that have kernels, and where these run."""
 REPLACEABLE = {"forward", "run_step", "step", "squash"}
 """Methods that somebody may have set on a part itself, in place of those of its class."""
 
@@ -98,9 +94,7 @@ def run(
     if value_bias is None:
         value_bias = written.weight.new_zeros(written.out_features)
     cells = state.memory._cells()
-    plain, operator = RECURRENCES[backend]
-    run_it = plain if needs_no_operator(x) else operator
-    out = RecurrenceOutput(*run_it(
+    out = RecurrenceOutput(*_recurrence(backend, needs_no_operator(x))(
         kernel, layer.num_memories, name, sizes, x, by_x, bias, recurrent,
         layer.value.weight, value_bias, layer.gates.weight, layer.gates.bias,
         state.parts[0], state.parts[-1], state.read.flatten(1), *cells, *noise,
@@ -114,6 +108,15 @@ def run(
         ),
     )
     return out.hidden, after
+
+
+def _recurrence(backend: str, plain: bool) -> Callable[..., list[Tensor]]:
+    """The recurrence by a backend, as a plain function or as an operator."""
+    if backend == "fused":
+        return plain_recurrence if plain else recurrence
+    from pushpop.layers.recurrence_gpu import plain_recurrence_gpu, recurrence_gpu
+
+    return plain_recurrence_gpu if plain else recurrence_gpu
 
 
 def _arrange(name: str, cell: Cell, input_size: int) -> tuple[Tensor, Tensor, Tensor]:

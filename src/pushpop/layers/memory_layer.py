@@ -138,7 +138,7 @@ class MemoryLayer(nn.Module):
 
     def _kernels(self, x: Tensor) -> str | None:
         """The backend whose kernels run this input; `None`: plain torch does."""
-        if self.backend not in ("auto", *fused.RECURRENCES):
+        if self.backend not in ("auto", *fused.LIMITS):
             return None
         kernels = fused.kernels_for(self.backend, x)
         lacking = fused.lacks(self, x, kernels)
