@@ -68,6 +68,8 @@ def all_runs() -> Iterator[tuple[dict[str, Any], Run]]:
     for cell, kind in zip(CELLS, KINDS, strict=True):
         run = partial(harness.layer_errors, cell, kind, Sizes(4, 2, 128), 136)
         yield _described(f"MemoryRNN {cell} {kind}", run, 90, 4, torch.float64)
+        noisy = partial(run, noise=1.0)
+        yield _described(f"MemoryRNN {cell} {kind}, noise", noisy, 80, 4)
 
 
 def _described(
@@ -121,7 +123,10 @@ def barrier_rows() -> Iterator[dict[str, Any]]:
         [memory_run(kind, form, "ties", sizes) for kind in FORMS[form]]
         for form in ("walk", "split", "steps")
     )
-    layers = [partial(harness.layer_errors, "lstm", kind, Sizes(5, 2, 128), 136) for kind in KINDS]
+    layers = [
+        partial(harness.layer_errors, "lstm", kind, Sizes(4, 2, 128), 136, noise=1.0)
+        for kind in KINDS
+    ]
     for module, runs in (
         (triton_walk, walks),
         (triton_walk_backward, walks),

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pushpop.layers import MemoryRNN, triton_cells, triton_controls
+from pushpop.layers import MemoryRNN, NoiseLevels, triton_cells, triton_controls
 from pushpop.memory import (
     MEMORIES,
     MemoryState,
@@ -131,19 +131,24 @@ def layer_errors(
     kind: str,
     sizes: Sizes,
     hidden: int = 72,
+    noise: float = 0.0,
     dtype: torch.dtype = torch.float32,
     **options: Any,
 ) -> tuple[dict[str, float], Report]:
-    """The same for a layer on rows of several lengths, with two memories a row."""
+    """The same for a layer on rows of several lengths, with two memories a row; with noise of some
+    standard deviation on the gates of the memories."""
     torch.manual_seed(3)
     rnn = MemoryRNN(5, hidden, kind, sizes.width, cell, num_memories=2).to(dtype)
     lengths = [sizes.steps - row for row in range(sizes.rows)]
     x = torch.randn(sizes.steps, sizes.rows, 5, dtype=dtype)
     set_backend(rnn.double(), "reference")
-    wanted = run_layer(rnn, x.double(), lengths)
+    levels = NoiseLevels(memory=noise) if noise else None
+    torch.manual_seed(4)
+    wanted = run_layer(rnn, x.double(), lengths, noise=levels)
     set_backend(rnn.to(dtype), "triton")
+    torch.manual_seed(4)
     with emulated_gpu(**options) as report:
-        found = run_layer(rnn, x, lengths)
+        found = run_layer(rnn, x, lengths, noise=levels)
     return {name: difference(x, wanted[name]) for name, x in found.items()}, report
 
 

@@ -178,7 +178,7 @@ def layer_backends(layer: nn.Module, x: Tensor) -> list[str]:
     if isinstance(layer, DeepLSTM):
         return ["fused"]
     assert isinstance(layer, MemoryRNN)
-    return [name for name in fused.RECURRENCES if fused.lacks(layer, x, name) is None]
+    return [name for name in fused.LIMITS if fused.lacks(layer, x, name) is None]
 
 
 def set_backend(layer: MemoryRNN | DeepLSTM, backend: str) -> None:
@@ -190,10 +190,12 @@ def set_backend(layer: MemoryRNN | DeepLSTM, backend: str) -> None:
             layer.memory.backend = "auto"
 
 
-def run_layer(layer: nn.Module, x: Tensor, lengths: list[int] | None) -> dict[str, Tensor]:
+def run_layer(
+    layer: nn.Module, x: Tensor, lengths: list[int] | None, **options: Any
+) -> dict[str, Tensor]:
     """Output, the controller's last state, and the gradients of the input and all parameters."""
     x = x.detach().requires_grad_()
-    output, state = layer(x, None, lengths)
+    output, state = layer(x, None, lengths, **options)
     parts = list(state.parts if isinstance(state, RNNState) else state)
     loss = (weights_like(output) * output).sum() + sum((part**2).sum() for part in parts)
     if isinstance(state, RNNState):
