@@ -56,6 +56,8 @@ gpu: $(READY)  ## verify the GPU kernels without a GPU, all of them; writes resu
 	$(BIN)/python benchmarks/gpu_equality.py
 	$(BIN)/python benchmarks/gpu_recurrence.py
 	$(BIN)/python benchmarks/gpu_launches.py
+	$(BIN)/python benchmarks/gpu_races.py
+	$(BIN)/python benchmarks/gpu_estimates.py
 
 soak: $(READY)  ## a million streamed steps, 200 kills around saves, 50 visitors; writes results/*.json
 	$(BIN)/python benchmarks/checkpoint_kills.py
@@ -66,6 +68,7 @@ figures: $(READY)  ## draw the figures of the docs again
 	$(BIN)/python docs/figures/intervals.py
 	$(BIN)/python docs/figures/figure_1a.py
 	$(BIN)/python docs/figures/traces.py
+	$(BIN)/python docs/figures/gpu.py
 	$(BIN)/python docs/figures/served.py
 	$(BIN)/pushpop trace reverse-stack "a10 a25 a40 a55 a70 a85 a100 a115" -o docs/figures/reverse.gif
 	$(BIN)/python docs/figures/readme.py

@@ -81,3 +81,30 @@ def test_the_table_of_the_recipe_for_pairs_is_right(tmp_path: Path) -> None:
         assert values.split(", ") == wanted, names
     changed = [getattr(of_many, name) for name in recipe.differences(of_many) if name != "task"]
     assert f"{', '.join(map(str, changed))} from 2,000 pairs on" in OWN_DATA
+
+
+GPU = (ROOT / "docs" / "gpu.md").read_text("utf-8")
+
+
+def test_the_estimates_for_gpus_are_those_that_were_made() -> None:
+    found = json.loads((ROOT / "results" / "gpu_estimates.json").read_text())
+    for name, estimate in found["estimates"].items():
+        assert f"| {name} | {estimate['ms']:g} |" in GPU
+    assumed = found["assumed"]
+    assert f"{assumed['launch_us']:g} us a launch from Python" in GPU
+    assert f"{assumed['graph_us']:g} us a small\nkernel in a CUDA graph" in GPU
+    assert f"{assumed['latency_us']:g} us a load" in GPU
+    assert f"{assumed['gigabytes_a_second']:,.0f} GB/s" in GPU
+
+
+def test_what_is_said_of_races_is_what_was_found() -> None:
+    found = json.loads((ROOT / "results" / "gpu_races.json").read_text())
+    assert found["wrong"] == 0
+    assert sum(kernel["races"] for kernel in found["kernels"].values()) == 0
+    counts = {
+        each: [row["found"] for row in found["barriers"]].count(each)
+        for each in ("races", "failures", "nothing")
+    }
+    assert f"{len(found['kernels'])} kernels in {found['runs']} runs: no race" in GPU
+    barriers = f"{len(found['barriers'])} barriers"
+    assert f"Of the {barriers}, {counts['races']} are missed by a race" in GPU

@@ -61,6 +61,12 @@ def test_the_version_comes_without_torch() -> None:
         ("train copy --hidden wide", "hidden is 'wide'"),
         ("train copy --resume run", "leave out TASK"),
         ("train revrese", "did you mean 'reverse'?"),
+        ("train copy --device gpu", "device is 'gpu'"),
+        ("evaluate copy-queue --device gpu", "device is 'gpu'"),
+        ("transduce copy-queue --device gpu", "device is 'gpu'"),
+        ("serve --device gpu", "device is 'gpu'"),
+        ("check --device gpu", "device is 'gpu'"),
+        ("check --json nowhere/figures.json", "nowhere: no such folder"),
     ],
 )
 def test_a_mistake_is_told_without_torch(arguments: str, message: str) -> None:

@@ -5,6 +5,7 @@ Heavy imports stand inside the functions, so that `pushpop --help` is quick.
 
 from collections.abc import Callable
 
+from pushpop.commands.check import check
 from pushpop.commands.evaluate import evaluate
 from pushpop.commands.export import export
 from pushpop.commands.inspect import sample, sizes, tasks, version
@@ -30,6 +31,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "report": report,
     "trace": trace,
     "serve": serve,
+    "check": check,
 }
 SHORT = {("sample", "count"): "-n", ("trace", "out"): "-o"}
 """Options that have a letter too."""

@@ -4,6 +4,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from pushpop.devices import find_device, read_device
 from pushpop.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def evaluate(
     beam: int = 1,
     worst: int = 10,
     as_json: bool = False,
+    device: str = "cpu",
 ) -> None:
     """Print coarse and fine accuracy of a trained model, or how right it is on a file of pairs.
 
@@ -43,11 +45,13 @@ def evaluate(
         beam: how many predictions are pursued at once
         worst: how many of the worst predictions are shown
         as_json: print the figures as JSON
+        device: where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu
 
     Examples:
         pushpop evaluate reverse-stack --lengths 64,128,256,512
         pushpop evaluate runs/pairs-deque-seed0 test.tsv --worst 20
     """
+    read_device("device", device)
     from pushpop.evaluation import evaluate as accuracy
     from pushpop.experiments.records import check_saveable, save_length
     from pushpop.models import Tagger
@@ -61,6 +65,7 @@ def evaluate(
     if save:
         check_saveable(model, ranges, task or checkpoint)
     found = load_trained(find_model(model), task or None, checkpoint=checkpoint)
+    found.model.to(find_device(device))
     if pairs is not None:
         print_pair_scores(
             found.model,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pushpop.devices import find_device, read_device
 from pushpop.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def transduce(
     beam: int = 1,
     max_length: int = 0,
     threads: int = 1,
+    device: str = "cpu",
 ) -> None:
     """Write a prediction for every line of a file, of standard input, or that is typed.
 
@@ -37,6 +39,7 @@ def transduce(
         beam: how many predictions are pursued at once; 1: the likeliest symbol at every step
         max_length: the most symbols in a prediction; by default twice the source's and 50 more
         threads: threads that torch computes with; several are slow where other programs run too
+        device: where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu
 
     Examples:
         pushpop transduce reverse-stack              a prompt; try a1 a2 a3
@@ -47,6 +50,7 @@ def transduce(
     for name, (given, least) in {**bounds, "threads": (threads, 1)}.items():
         if given < least:
             raise InputError(f"{name} is {given}, expected {least} or more")
+    read_device("device", device)
     from pushpop.models.shipped import find_model
     from pushpop.models.spelling import unknown_symbols
     from pushpop.tasks.pairs_lines import lines_of
@@ -56,7 +60,7 @@ def transduce(
 
     if file is not None:
         check_sources_file(file)
-    found = load_trained(find_model(model)).model
+    found = load_trained(find_model(model)).model.to(find_device(device))
     decode = partial(
         found.decode, beam=max(beam, nbest), nbest=max(1, nbest), max_length=max_length or None
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pushpop.devices import widest_float
 from pushpop.models.decoding import (
     Hypothesis,
     Request,
@@ -67,7 +68,7 @@ def beam_search(
     found = [SearchResults(beam, nbest, normalise) for _ in request.sources]
     rows = list(range(len(found)))  # [S], which source these are
     logits, state = read_sources(model, request.sources)
-    scores = logits.new_zeros(len(rows), 1, dtype=torch.float64)  # [S, K]
+    scores = logits.new_zeros(len(rows), 1, dtype=widest_float(logits.device))  # [S, K]
     written = torch.empty(len(rows), 1, 0, dtype=torch.int64, device=logits.device)  # [S, K, n]
     for length in count():
         S, K = scores.shape

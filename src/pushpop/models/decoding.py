@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from pushpop.devices import widest_float
 from pushpop.models.body import BodyState
 from pushpop.tasks import Vocabulary
 
@@ -91,8 +92,8 @@ def read_sources(model: "Transducer", sources: list[Sequence[int]]) -> tuple[Ten
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
-    """In float64: scores are sums, and neighbours must not fall together."""
-    return torch.log_softmax(logits.double(), dim=-1)
+    """In float64, where there is one: scores are sums, and neighbours must not fall together."""
+    return torch.log_softmax(logits.to(widest_float(logits.device)), dim=-1)
 
 
 def fed_back(vocabulary: Vocabulary, output_ids: Tensor) -> Tensor:

@@ -207,7 +207,7 @@ class Transducer(nn.Module):
     def perplexity(self, batch: Batch) -> float:
         """exp(loss): how many symbols the model hesitates between; 1 is certainty."""
         with evaluating(self):
-            return float(self.loss(batch).double().exp())
+            return float(self.loss(batch).cpu().double().exp())
 
     def decode(
         self,
@@ -280,7 +280,8 @@ class Transducer(nn.Module):
             valid: what to validate on after every epoch; `None`: a tenth of the pairs.
             run: a directory to train in, which can be resumed; `None`: one that is removed.
             show: whether to print how it goes.
-            options: those of `TrainConfig`, as in memory="deque", hidden=256, seed=1.
+            options: those of `TrainConfig`, as in memory="deque", hidden=256, seed=1. With device=
+                "cuda" it is trained there; the model that is returned is on the CPU.
         """
         if not hasattr(cls, "fitter"):
             # Training is above models and imports them; by name, nothing here depends on it.

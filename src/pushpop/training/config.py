@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pushpop.devices import read_device
 from pushpop.errors import InputError, did_you_mean, reading
 from pushpop.memory.names import MEMORY_NAMES
 from pushpop.models.config import (
@@ -36,15 +37,15 @@ from pushpop.training.recipes import RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
-Device = Literal["cpu", "cuda"]
 Form = Literal["auto", "transducer", "tagger"]
 Side = Literal["guess", "chars", "spaces"]
 
 CHANGEABLE = (
     "steps", "converged_after", "until_faded", "epochs", "patience", "minutes", "until_solved",
-    "threads", "tensorboard",
+    "device", "threads", "tensorboard",
 )  # fmt: skip
-"""Options that a run can go on under other values of: they say when it stops, not what it does."""
+"""Options that a run can go on under other values of: they say when it stops and what it runs on,
+not what it does."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,11 @@ class TrainConfig:
         1000, "sequences of each test, train and test lengths", least=1
     )
     checkpoint_every: int = option(500, "batches from one checkpoint to the next", least=1)
-    device: Device = option("cpu", "cpu, or cuda for a GPU")
+    device: str = option(
+        "cpu",
+        "cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu",
+        read=read_device,
+    )
     threads: int = option(1, "threads that torch computes with", least=1)
     tensorboard: bool = option(False, "write curves for TensorBoard into RUN/tensorboard")
 

@@ -3,6 +3,7 @@
 from os import PathLike
 from typing import Any
 
+from pushpop.devices import resolve_device
 from pushpop.errors import InputError
 from pushpop.training.board import TensorBoardView
 from pushpop.training.checkpoint import unpack
@@ -49,6 +50,7 @@ def run_leader(
                 f"batch_size is {config.batch_size} with {group.size} processes, expected "
                 f"{group.size} or more"
             )
+        config = config.override({"device": resolve_device(config.device, group.local_size)})
         if config.tensorboard:
             view = TensorBoardView(run.path / "tensorboard", view)
         data = make_data(config)

@@ -45,7 +45,8 @@ def torch_threads(count: int) -> Iterator[None]:
 class Group:
     """A process that trains by itself: it has all of every batch, and nobody to talk to."""
 
-    rank, size, local_rank = 0, 1, 0
+    rank, size = 0, 1
+    local_rank, local_size = 0, 1  # on this machine
     in_batch = False  # whether the others are busy with a batch, and cannot be told anything
 
     def shard(self, batch: Batch) -> Batch | None:
@@ -76,6 +77,7 @@ class TorchrunGroup(Group):
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.local_rank = int(os.environ["LOCAL_RANK"])
+        self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", self.size))
 
     def shard(self, batch: Batch) -> Batch | None:
         """Every so-manieth row, cut off after the longest of them."""

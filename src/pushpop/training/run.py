@@ -19,6 +19,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
+from pushpop.devices import gpu_name
 from pushpop.errors import InputError, reading, writing
 from pushpop.files import write_file
 from pushpop.tasks import TASKS, Vocabulary, get_task
@@ -77,7 +78,7 @@ class RunDirectory:
                 f"{self.path}: holds {', '.join(others[:3])} but no {TRAINING_FILE}: expected "
                 "a run or a new directory"
             )
-        self.write(ENVIRONMENT_FILE, environment(config.threads, processes))
+        self.write(ENVIRONMENT_FILE, environment(config, processes))
         self.write(TRAINING_FILE, config.to_dict())
 
     def check_data(
@@ -232,17 +233,19 @@ def is_final(report: dict[str, Any], config: TrainConfig) -> bool:
     )
 
 
-def environment(threads: int, processes: int = 1) -> dict[str, Any]:
+def environment(config: TrainConfig, processes: int = 1) -> dict[str, Any]:
     """What a result may depend on besides the options."""
     packages = ("pushpop", "torch", "numba", "numpy", "safetensors")
+    gpu = gpu_name(config.device)
     return {
         **{name: version(name) for name in packages},
         "python": platform.python_version(),
         "platform": platform.platform(),
         "machine": platform.machine(),
-        "threads": threads,
+        "threads": config.threads,
         "processes": processes,
         "commit": commit(),
+        **({} if gpu is None else {"gpu": gpu}),
     }
 
 

@@ -66,7 +66,7 @@ class Session:
             if self.progress.settled == self.progress.step:
                 self.saved_step = self.progress.step
             before = self.run.environment()
-            now = environment(self.config.threads, self.group.size)
+            now = environment(self.config, self.group.size)
             for name in before.keys() & now.keys():
                 if before[name] != now[name]:
                     self.view.message(

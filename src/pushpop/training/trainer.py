@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pushpop.errors import InputError
+from pushpop.devices import find_device
 from pushpop.layers import NoiseLevels
 from pushpop.layers.cells import CELLS
 from pushpop.models import FORMS
@@ -45,7 +45,7 @@ class Trainer:
         self.config, self.group, self.data = config, group, data
         self.start = start  # of a race; `None`: there is none
         self.guarded: Checkpoint | None = None  # what a fall takes back
-        self.device = choose_device(config, group)
+        self.device = find_device(config.device, group.local_rank)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             model = FORMS[config.form](
@@ -184,7 +184,8 @@ class Trainer:
             yield
             return
         drawn = batch_rng(self.config.seed, f"noise-{self.group.rank}", self.progress.step)
-        with torch.random.fork_rng(devices=[]):
+        gpus = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=gpus):
             torch.manual_seed(int(drawn.integers(2**63)))
             yield
 
@@ -195,18 +196,6 @@ class Trainer:
     def _batches(self) -> Iterator[Batch]:
         """The batches from the next one on, with the lengths that it is time for."""
         return self.data.batches(self.progress.lengths(self.config), self.progress.step)
-
-
-def choose_device(config: TrainConfig, group: Group) -> torch.device:
-    """The CPU, or the GPU of this process's number on its machine."""
-    if config.device == "cpu":
-        return torch.device("cpu")
-    if group.local_rank >= torch.cuda.device_count():
-        raise InputError(
-            f"device is 'cuda', and torch finds {torch.cuda.device_count()} GPUs: expected "
-            f"{group.local_rank + 1} or more"
-        )
-    return torch.device("cuda", group.local_rank)
 
 
 def make_optimiser(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:

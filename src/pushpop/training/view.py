@@ -109,6 +109,7 @@ def describe_run(config: TrainConfig) -> str:
         (f"{config.encoder} encoder", config.encoder != "none"),
         ("attention", config.attention),
         ("tagger", config.form == "tagger"),
+        (f"on {config.device}", config.device != "cpu"),
     ):
         body += f", {what}" if more else ""
     return f"{config.task}: {body}, seed {config.seed}"

@@ -4,10 +4,17 @@ import socket
 import sys
 from collections.abc import Sequence
 
+from pushpop.devices import find_device
 from pushpop.errors import InputError
 
 
-def listen(models: Sequence[str], host: str, port: int, allowed: Sequence[str] = ()) -> None:
+def listen(
+    models: Sequence[str],
+    host: str,
+    port: int,
+    allowed: Sequence[str] = (),
+    device: str = "cpu",
+) -> None:
     """Serve these models, or the shipped ones, until the process is interrupted.
 
     It answers requests for this host, for the local ones and for those that are `allowed`.
@@ -27,7 +34,10 @@ def listen(models: Sequence[str], host: str, port: int, allowed: Sequence[str] =
     from pushpop.viewer.trace import Example, trace
 
     torch.set_num_threads(1)
+    where = find_device(device)
     entries = open_models(models)
+    for entry in entries.values():
+        entry.model.to(where)
     with _bind(host, port) as door:
         for entry in entries.values():  # compiles the kernels before the first visitor comes
             trace(entry.model, Example(()), max_length=1)

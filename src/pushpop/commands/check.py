@@ -1,0 +1,148 @@
+"""`pushpop check`: what can be known of a machine only on it."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pushpop.devices import find_device, read_device
+from pushpop.errors import InputError, writing
+
+if TYPE_CHECKING:
+    import torch
+    from rich.console import Console
+    from rich.table import Table
+
+    from pushpop.verification.agreement import Comparison
+
+PRECISIONS = ("float64", "float32", "bfloat16")
+
+
+def check(device: str = "auto", quick: bool = False, json: str = "") -> None:
+    """Compare and time everything that computes on this machine; exit 1 if something is wrong.
+
+    Args:
+        device: what to check beside the CPU: cuda or cuda:N (a GPU), mps (Apple's), auto: cuda if
+            it is there; cpu: nothing else
+        quick: small sizes, in seconds; the times then say little
+        json: a file to write all figures into
+    """
+    read_device("device", device)
+    if json and not Path(json).parent.is_dir():
+        raise InputError(f"{Path(json).parent}: no such folder to write {Path(json).name} into")
+    from rich.console import Console
+
+    from pushpop.training.parallel import torch_threads
+
+    where = find_device(device)
+    with torch_threads(1):
+        figures, wrong = run_checks(where, quick, Console())
+    if json:
+        from json import dumps
+
+        from pushpop.files import write_file
+
+        with writing(json):
+            write_file(Path(json), f"{dumps(figures, indent=1)}\n".encode())
+        print(f"wrote {json}")
+    if wrong:
+        raise SystemExit(1)
+
+
+def run_checks(
+    where: "torch.device", quick: bool, console: "Console"
+) -> tuple[dict[str, Any], bool]:
+    """All figures, as they are saved, and whether something is wrong; prints as it goes."""
+    import torch
+
+    from pushpop.verification.agreement import Sizes, compare_layers, compare_memories
+    from pushpop.verification.machine import describe_machine
+    from pushpop.verification.speed import Setting, time_layers, time_memories
+
+    machine = describe_machine(where)
+    told = ", ".join(f"{name} {value}" for name, value in machine.items())
+    console.print(told, highlight=False, soft_wrap=True)
+    sizes, setting = Sizes(12, 3, 16) if quick else Sizes(), Setting(quick)
+    found: list[Comparison] = []
+    times: dict[str, Any] = {}
+    for device in dict.fromkeys((torch.device("cpu"), where)):
+        here = [*compare_memories(device, sizes), *compare_layers(device, sizes)]
+        console.print(agreement_table(str(device), here))
+        found += here
+        if not any(each.failure for each in here):
+            memories, layers = time_memories(device, setting), time_layers(device, setting)
+            times[str(device)] = {"memories": memories, "layers": layers}
+            console.print(times_table(str(device), memories, layers, setting.to_dict()))
+    wrong = [each for each in found if not each.agrees]
+    for each in wrong:
+        console.print(f"WRONG: {each}", highlight=False, soft_wrap=True)
+    verdict = f"all {len(found)} comparisons with the equations agree"
+    if wrong:
+        verdict = f"{len(wrong)} of {len(found)} comparisons with the equations are wrong"
+    console.print(verdict, highlight=False)
+    figures = {
+        "machine": machine,
+        "verdict": verdict,
+        "comparisons": [{**asdict(each), "agrees": each.agrees} for each in found],
+        "setting": setting.to_dict(),
+        "milliseconds": times,
+    }
+    return figures, bool(wrong)
+
+
+def agreement_table(device: str, found: "list[Comparison]") -> "Table":
+    """A row for each memory or layer and backend: the worst difference of all cases."""
+    from rich import box
+    from rich.table import Table
+
+    rows: dict[str, dict[str, list[Comparison]]] = {}
+    for each in found:
+        name, *cell_and_memory = each.what.split()
+        what = " ".join([name, *cell_and_memory[1:]])  # the controllers share a row
+        rows.setdefault(what, {}).setdefault(each.backend, []).append(each)
+    table = Table(
+        title=f"{device}: largest difference from the equations (in float64 on the CPU)",
+        caption="of reads, outputs, states and every gradient, in units of the largest number",
+        box=box.SIMPLE_HEAD,
+    )
+    for name in ("what", "backend"):
+        table.add_column(name, no_wrap=True)
+    for name in (*PRECISIONS, ""):
+        table.add_column(name, justify="right", no_wrap=True)
+    for what, by_backend in rows.items():
+        for backend, group in by_backend.items():
+            worst = [[each.worst for each in group if each.dtype == dtype] for dtype in PRECISIONS]
+            cells = [f"{max(each):.0e}" if each else "" for each in worst]
+            verdict = "ok" if all(each.agrees for each in group) else "WRONG"
+            table.add_row(what, backend, *cells, verdict)
+    return table
+
+
+def times_table(
+    device: str,
+    memories: dict[str, dict[str, float]],
+    layers: dict[str, float],
+    setting: dict[str, int],
+) -> "Table":
+    """Milliseconds, and what they are beside the fastest backend and beside nn.LSTM."""
+    from rich import box
+    from rich.table import Table
+
+    shown = ", ".join(f"{name} {value}" for name, value in setting.items())
+    table = Table(
+        title=f"{device}: milliseconds, forward and backward, float32",
+        caption=f"medians of calls that took turns; {shown}",
+        box=box.SIMPLE_HEAD,
+    )
+    for name in ("what", "backend"):
+        table.add_column(name, no_wrap=True)
+    for name in ("ms", "/ fastest", "/ nn.LSTM"):
+        table.add_column(name, justify="right")
+    for kind, by_backend in memories.items():
+        fastest = min(by_backend.values())
+        for backend, ms in by_backend.items():
+            table.add_row(kind, backend, f"{ms:.2f}", f"{ms / fastest:.1f}", "")
+    for name, ms in layers.items():
+        kind, _, backend = name.partition(" ")
+        what = kind if kind == "nn.LSTM" else f"MemoryRNN {kind}"
+        table.add_row(what, backend, f"{ms:.2f}", "", f"{ms / layers['nn.LSTM']:.1f}")
+    return table

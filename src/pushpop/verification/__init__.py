@@ -1,0 +1,1 @@
+"""Whether the implementations agree on this machine, and how fast each is here."""

@@ -1,0 +1,95 @@
+"""How fast each backend is on a device, forward and backward, beside `nn.LSTM`."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pushpop.layers import MemoryRNN
+from pushpop.memory import MEMORIES, Memory
+from pushpop.verification.agreement import STEP_BY_STEP, layer_backends, set_backend
+
+PAPERS = ("stack", "queue", "deque")
+
+
+class Setting:
+    """What is timed: the paper's sizes, or small ones that take seconds."""
+
+    def __init__(self, quick: bool) -> None:
+        self.steps, self.rows = (16, 4) if quick else (130, 10)
+        self.width = self.hidden = 16 if quick else 256
+        self.inputs = 8 if quick else 64
+        self.rounds = 3 if quick else 5
+
+    def to_dict(self) -> dict[str, int]:
+        """As it is printed and saved."""
+        return dict(vars(self))
+
+
+def time_memories(device: torch.device, setting: Setting) -> dict[str, dict[str, float]]:
+    """Milliseconds of each backend of the paper's memories, by memory."""
+    found = {}
+    for kind in PAPERS:
+        memory = MEMORIES[kind](setting.width)
+        draw = partial(torch.rand, setting.steps, setting.rows, device=device)
+        values, gates = draw(memory.values, setting.width) - 0.5, draw(memory.gates)
+        calls = {
+            backend: partial(_train_memory, MEMORIES[kind](setting.width, backend), values, gates)
+            for backend in memory.backends(device, torch.float32)
+        }
+        found[kind] = interleave(calls, device, setting.rounds)
+    return found
+
+
+def time_layers(device: torch.device, setting: Setting) -> dict[str, float]:
+    """Milliseconds of `MemoryRNN` with its kernels and step by step, and of `nn.LSTM`."""
+    x = torch.randn(setting.steps, setting.rows, setting.inputs, device=device)
+    lstm = nn.LSTM(setting.inputs, setting.hidden, device=device)
+    calls: dict[str, Callable[[], Any]] = {"nn.LSTM": partial(_train_layer, lstm, x)}
+    for kind in PAPERS:
+        sizes = (setting.inputs, setting.hidden, kind, setting.width)
+        for backend in (*layer_backends(MemoryRNN(*sizes).to(device), x), STEP_BY_STEP):
+            rnn = MemoryRNN(*sizes).to(device)
+            set_backend(rnn, backend)
+            calls[f"{kind} {backend}"] = partial(_train_layer, rnn, x)
+    return interleave(calls, device, setting.rounds)
+
+
+def interleave(
+    calls: Mapping[str, Callable[[], Any]], device: torch.device, rounds: int
+) -> dict[str, float]:
+    """The median milliseconds of each call. They take turns, so that a slow moment of the machine
+    falls on all of them; the first turn, which compiles, does not count."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(rounds + 1):
+        for name, call in calls.items():
+            wait_for(device)
+            start = time.perf_counter()
+            call()
+            wait_for(device)
+            if turn:
+                times[name].append(time.perf_counter() - start)
+    return {name: 1e3 * statistics.median(each) for name, each in times.items()}
+
+
+def wait_for(device: torch.device) -> None:
+    """Until the device has done what it was asked to."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+
+
+def _train_memory(memory: Memory[Any], values: Tensor, gates: Tensor) -> None:
+    leaves = [x.detach().requires_grad_() for x in (values, gates)]
+    reads, _ = memory.run(leaves[0], leaves[1], None)
+    torch.autograd.grad(reads.sum(), leaves)
+
+
+def _train_layer(layer: nn.Module, x: Tensor) -> None:
+    output, _ = layer(x)
+    torch.autograd.grad(output.sum(), list(layer.parameters()), allow_unused=True)
