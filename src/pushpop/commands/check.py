@@ -25,6 +25,11 @@ def check(device: str = "auto", quick: bool = False, json: str = "") -> None:
             it is there; cpu: nothing else
         quick: small sizes, in seconds; the times then say little
         json: a file to write all figures into
+
+    Examples:
+        pushpop check
+        pushpop check --quick
+        pushpop check --device cuda --json check.json
     """
     read_device("device", device)
     if json and not Path(json).parent.is_dir():
