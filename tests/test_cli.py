@@ -54,6 +54,23 @@ def test_a_wrong_command_line_is_one_line(
     assert message in printed.err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("models > /dev/full", 2, "No space left"),
+        ("models >&-", 0, ""),
+        ("transduce reverse-stack <&-", 2, "standard input is closed"),
+        ("transduce " + 300 * "a", 2, "File name too long"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line(command: str, code: int, said: str) -> None:
+    line = f"{sys.executable} -m pushpop.cli {command}"
+    result = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+    assert (result.returncode, "Traceback" in result.stderr) == (code, False), result.stderr
+    assert said in result.stderr
+
+
 def test_options_may_stand_between_the_arguments(tmp_path: Path) -> None:
     main(["trace", "reverse-stack", "-o", str(tmp_path / "trace.json"), "a1 a2"])
     assert (tmp_path / "trace.json").exists()

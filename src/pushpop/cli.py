@@ -14,7 +14,7 @@ try:
     from pushpop.commands import COMMANDS, OPTIONAL, SHORT
     from pushpop.errors import InputError, did_you_mean, log_to
     from pushpop.options import read_value
-    from pushpop.streams import use_utf8
+    from pushpop.streams import give_up_output, use_utf8
     from pushpop.warmup import compile_all_at_first_miss
 except KeyboardInterrupt:  # Ctrl-C before `main` could see it
     raise SystemExit(130) from None
@@ -143,7 +143,8 @@ def join_negatives(args: list[str]) -> list[str]:
 
 def main(args: list[str] | None = None) -> None:
     """Run a command; a mistake in its input is one line on stderr and exit code 2."""
-    if args is None:  # a process of its own, which nobody else has set up
+    alone = args is None  # a process of its own, which nobody else has set up
+    if alone:
         use_utf8()
         compile_all_at_first_miss()
     try:
@@ -163,6 +164,12 @@ def main(args: list[str] | None = None) -> None:
     except BrokenPipeError:  # the reader (head, less) went away: not our fault, nothing to say
         sys.stderr.close()
         raise SystemExit(141) from None
+    except OSError as error:  # a name that the system refuses, a full disk behind `>`
+        named = f"{error.filename}: " if error.filename else ""
+        print(f"pushpop: {named}{error.strerror or error}", file=sys.stderr)
+        if alone:
+            give_up_output()
+        raise SystemExit(2) from None
 
 
 def _summary(function: Callable[..., None]) -> str:

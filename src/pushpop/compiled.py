@@ -72,7 +72,11 @@ class _Cache(FunctionCache):
 
     def _load(self, sig: Any, target_context: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            if found is None or tuple(found.signature.args) == tuple(sig):
+                return found
+            # Two processes that saved at the same moment can leave the code of other types there.
+            self._start_anew()
         except OSError as error:
             self._give_up(error)
         except Exception:  # unpickling what another version of these files left raises anything

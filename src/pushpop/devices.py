@@ -29,7 +29,7 @@ def resolve_device(asked: str, processes: int = 1) -> str:
     import torch
 
     asked = read_device("device", asked)
-    gpus = torch.cuda.device_count()
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if asked == "auto":
         asked = "cuda" if gpus >= processes else "cpu"
     kind, _, number = asked.partition(":")

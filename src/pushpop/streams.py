@@ -2,6 +2,7 @@
 
 import codecs
 import io
+import os
 import sys
 
 ERRORS = "pushpop.shown"
@@ -15,6 +16,8 @@ def use_utf8() -> None:
     came; half a character (a lone surrogate), which no encoding has, by its number.
     """
     codecs.register_error(ERRORS, _shown)
+    if sys.stdout is None:  # closed by who called: nobody wants what is printed
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  for as long as the process runs
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if not isinstance(stream, io.TextIOWrapper):  # closed, or somebody's own
             continue
@@ -23,6 +26,11 @@ def use_utf8() -> None:
             stream.reconfigure(errors=errors)
         else:
             stream.reconfigure(encoding="utf-8", errors=errors)
+
+
+def give_up_output() -> None:
+    """What standard output could not take is dropped, not tried again when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def as_text(argument: str) -> str:

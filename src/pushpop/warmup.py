@@ -33,11 +33,14 @@ def compile_elsewhere() -> None:
     """`compile_kernels` in a process of its own, which leaves them in the cache.
 
     A kernel is missed in the middle of torch's work (without gradients, inside an operator), where
-    nothing can be trained. If the process fails, kernels are compiled as they are needed.
+    nothing can be trained. If the process fails, kernels are compiled as they are needed. It
+    imports nothing from the current folder (-P).
     """
     code = "from pushpop.warmup import compile_kernels; compile_kernels()"
     with suppress(OSError):  # there may be no interpreter to call
-        subprocess.run([sys.executable or "python", "-c", code], capture_output=True, check=False)
+        subprocess.run(
+            [sys.executable or "python", "-P", "-c", code], capture_output=True, check=False
+        )
 
 
 def compile_kernels() -> None:

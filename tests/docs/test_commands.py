@@ -22,6 +22,7 @@ NOT_RUN = {
     "pushpop train": "trains for minutes",
     "pushpop sweep": "trains for minutes to months",
     "pushpop serve": "serves until it is stopped",
+    "pushpop check": "a minute or two, and the GPU of the machine; tests/commands/test_check.py",
     "pushpop evaluate RUN --lengths 128,256,512,1024": "half a minute",
 }
 """How commands begin that are not run, and why. All others are."""

@@ -176,7 +176,7 @@ def test_labels_of_ones_own_are_learnt_from_a_file(
     main(["evaluate", str(run), str(labelled)])
     assert "accuracy           100.00%" in capsys.readouterr().out
     main(["trace", str(run), "pop", "-o", str(tmp_path / "t.json")])
-    assert "p o p ||| C V C" in capsys.readouterr().out
+    assert "pop ||| C V C" in capsys.readouterr().out
 
 
 def test_a_label_too_few_is_named_with_its_line(

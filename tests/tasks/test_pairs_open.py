@@ -136,6 +136,7 @@ BAD_ROWS = {
     "empty source": (b",k", ":3:1: the source is empty"),
     "quotes around nothing": (b'cat,""', ":3:5: the target is empty"),
     "a quote that stays open": (b'cat,"k', ":3:5: a quote that is not closed in its line"),
+    "a quote in the middle": (b'k",cat', ":3:2: a quote in a field that does not begin with one"),
     "text after a quote": (b'"cat"s,k', ":3:5: ',' expected after '\"'"),
     "latin-1": (b"caf\xe9,k", ":3:4: byte 0xe9 at offset 11 is not UTF-8"),
 }

@@ -67,6 +67,16 @@ def test_a_source_with_two_targets_has_no_right_one() -> None:
     assert translate(grammar, ("b",)) is None
 
 
+def test_targets_are_not_lost_among_derivations_of_the_same_one() -> None:
+    grammar = parse_grammar(
+        "1 S -> A[1] B[2] | A[1] B[2]\n"
+        "1/3 A -> p | a\n1/3 A -> p q | a b\n1/3 A -> p q | z\n"
+        "1/2 B -> q r | b c\n1/2 B -> r | c\n",
+        "g",
+    )
+    assert translate(grammar, ("p", "q", "r")) is None  # a b c, in two ways, and z c
+
+
 def test_a_source_that_would_take_too_long_is_left_alone() -> None:
     task = get_task("svo-sov")
     long = ["si1"] * (LONGEST - 1) + ["vi1", "oi1"]

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from pushpop import Tagger, Transducer, TransducerConfig
 from pushpop.cli import main
 from pushpop.models.shipped import shipped_models
+from pushpop.tasks import Vocabulary, get_task
 from pushpop.viewer.catalogue import open_models
 from pushpop.viewer.export import export
 from pushpop.viewer.trace import Example, trace
@@ -119,9 +121,6 @@ def test_the_same_trace_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_dollar_is_a_symbol_like_any_other(tmp_path: Path) -> None:
-    from pushpop import Transducer, TransducerConfig
-    from pushpop.tasks import Vocabulary
-
     symbols = ("$", "$x", "a_b", "^", "\\")
     config = TransducerConfig(memory="stack", hidden=4, memory_width=4, embedding=4)
     model = Transducer(config, Vocabulary(symbols, symbols))
@@ -155,12 +154,16 @@ def serving(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 @pytest.mark.slow
 def test_serve_says_where_answers_and_stops_at_ctrl_c(folder: Path) -> None:
-    with serving("mine", "--port", "0") as server:
+    config = TransducerConfig(memory="stack", hidden=4, memory_width=4, embedding=4)
+    Tagger(config, Vocabulary(("a", "b"), ("x",))).save_pretrained("labels")
+    Tagger(config, get_task("chomsky/reverse").vocabulary).save_pretrained("answers")
+    with serving("mine", "labels", "answers", "--port", "0") as server:
         assert server.stdout is not None
         address = re.match(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
         assert address
         with urllib.request.urlopen(f"{address[0]}/api/models", timeout=60) as answer:
-            assert json.load(answer)["models"][0]["name"] == "mine"
+            names = [model["name"] for model in json.load(answer)["models"]]
+        assert names == ["mine", "labels", "answers"]
         server.send_signal(signal.SIGINT)
         _, problems = server.communicate(timeout=60)
     assert server.returncode in (0, 130)
@@ -171,7 +174,7 @@ def test_more_hosts_can_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[object, ...]] = []
     monkeypatch.setattr("pushpop.viewer.listening.listen", lambda *given: asked.append(given))
     main(["serve", "mine", "--allow-host", "viewer.example,10.0.0.7"])
-    assert asked == [(["mine"], "127.0.0.1", 8000, ["viewer.example", "10.0.0.7"])]
+    assert asked == [(["mine"], "127.0.0.1", 8000, ["viewer.example", "10.0.0.7"], "cpu")]
 
 
 def test_a_port_in_use_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

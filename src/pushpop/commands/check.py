@@ -1,6 +1,7 @@
 """`pushpop check`: what can be known of a machine only on it."""
 
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ def check(device: str = "auto", quick: bool = False, json: str = "") -> None:
     read_device("device", device)
     if json and not Path(json).parent.is_dir():
         raise InputError(f"{Path(json).parent}: no such folder to write {Path(json).name} into")
+    if json and Path(json).is_dir():
+        raise InputError(f"{json}: a folder, expected a file to write the figures into")
     from rich.console import Console
 
     from pushpop.training.parallel import torch_threads
@@ -47,7 +50,7 @@ def check(device: str = "auto", quick: bool = False, json: str = "") -> None:
         from pushpop.files import write_file
 
         with writing(json):
-            write_file(Path(json), f"{dumps(figures, indent=1)}\n".encode())
+            write_file(Path(json), f"{dumps(figures, indent=1, allow_nan=False)}\n".encode())
         print(f"wrote {json}")
     if wrong:
         raise SystemExit(1)
@@ -74,7 +77,12 @@ def run_checks(
         console.print(agreement_table(str(device), here))
         found += here
         if not any(each.failure for each in here):
-            memories, layers = time_memories(device, setting), time_layers(device, setting)
+            try:
+                memories, layers = time_memories(device, setting), time_layers(device, setting)
+            except Exception as error:  # a GPU may have no room; what was compared is known
+                times[str(device)] = {"failure": f"{type(error).__name__}: {error}"}
+                console.print(f"{device}: not timed: {error}", highlight=False, soft_wrap=True)
+                continue
             times[str(device)] = {"memories": memories, "layers": layers}
             console.print(times_table(str(device), memories, layers, setting.to_dict()))
     wrong = [each for each in found if not each.agrees]
@@ -87,11 +95,17 @@ def run_checks(
     figures = {
         "machine": machine,
         "verdict": verdict,
-        "comparisons": [{**asdict(each), "agrees": each.agrees} for each in found],
+        "comparisons": [_as_json(each) for each in found],
         "setting": setting.to_dict(),
         "milliseconds": times,
     }
     return figures, bool(wrong)
+
+
+def _as_json(each: "Comparison") -> dict[str, Any]:
+    """JSON has no infinity: what was NaN or infinite is null."""
+    errors = {name: x if isfinite(x) else None for name, x in each.errors.items()}
+    return {**asdict(each), "errors": errors, "agrees": each.agrees}
 
 
 def agreement_table(device: str, found: "list[Comparison]") -> "Table":

@@ -79,10 +79,13 @@ def trace(
 
 
 def _answer(model: "Transducer", told: "Trace") -> tuple[str, ...]:
-    """What `pushpop transduce` writes: source symbols in the place of unknown ones."""
-    from pushpop.models import Hypothesis
+    """What `pushpop transduce` writes: source symbols in the place of unknown ones, but for labels,
+    which are no source symbols."""
+    from pushpop.models import Hypothesis, Tagger
     from pushpop.models.spelling import copy_unknown
 
+    if isinstance(model, Tagger):
+        return tuple(told.output)
     vocabulary = model.vocabulary
     ids = vocabulary.encode_target(told.output) + vocabulary.target_output_start
     found = Hypothesis(tuple(ids.tolist()), told.output, 0.0, told.finished)

@@ -60,6 +60,8 @@ def transduce(
 
     if file is not None:
         check_sources_file(file)
+    elif sys.stdin is None:
+        raise InputError("standard input is closed, expected sources there, or a file of them")
     found = load_trained(find_model(model)).model.to(find_device(device))
     decode = partial(
         found.decode, beam=max(beam, nbest), nbest=max(1, nbest), max_length=max_length or None

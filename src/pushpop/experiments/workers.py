@@ -12,7 +12,8 @@ from typing import Protocol
 
 from pushpop.experiments.jobs import Job, Outcome
 
-COMMAND = [sys.executable, "-m", "pushpop.experiments.worker"]
+COMMAND = [sys.executable, "-P", "-m", "pushpop.experiments.worker"]
+"""-P: nothing is imported from the current folder, as by the command itself."""
 
 
 class Workers(Protocol):

@@ -47,6 +47,8 @@ class Ragged:
 def _to_device(rows: list[list[int]], device: torch.device) -> Tensor:
     """Rows of whole numbers on a device; a GPU copies them by itself, from page-locked memory."""
     found = torch.tensor(rows, dtype=torch.long)
+    if device.type not in ("cuda", "meta"):
+        return found.to(device)  # others may read memory that is freed by then
     if device.type == "cuda" and not torch.compiler.is_compiling():
-        return found.pin_memory().to(device, non_blocking=True)
+        found = found.pin_memory()
     return found.to(device, non_blocking=True)

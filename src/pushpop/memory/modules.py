@@ -10,7 +10,7 @@ from pushpop.memory import ops, reference
 from pushpop.memory.autograd import under_transform
 from pushpop.memory.base import Bias, Memory
 from pushpop.memory.checks import check_state, check_tensors, check_values
-from pushpop.memory.state import MemoryState
+from pushpop.memory.state import MemoryState, strength_dtype
 
 
 class NeuralMemory(Memory[MemoryState]):
@@ -92,7 +92,8 @@ class NeuralMemory(Memory[MemoryState]):
     ) -> MemoryState:
         """A memory without cells."""
         like = torch.empty(0, device=device, dtype=dtype)
-        return MemoryState(like.new_zeros(batch, 0, self.width), like.new_zeros(batch, 0))
+        strengths = like.new_zeros(batch, 0, dtype=strength_dtype(like.dtype))
+        return MemoryState(like.new_zeros(batch, 0, self.width), strengths)
 
     def idle(self) -> list[float]:
         """A push and a pop of 0."""

@@ -225,8 +225,11 @@ class MemoryState:
         return MemoryState(values, self.strengths.gather(1, order))
 
     def to(self, *args: Any, **kwargs: Any) -> "MemoryState":
-        """The same cells on another device or in another dtype, as `Tensor.to`."""
-        return MemoryState(self.values.to(*args, **kwargs), self.strengths.to(*args, **kwargs))
+        """The same cells on another device or in another dtype, as `Tensor.to`; beside values in
+        half precision, strengths are float32."""
+        values = self.values.to(*args, **kwargs)
+        strengths = self.strengths.to(strength_dtype(values.dtype))
+        return MemoryState(values, strengths.to(values.device))
 
     def rows(self, index: Any) -> "MemoryState":
         """Some rows of the batch, in any order: a slice, a list or a tensor."""

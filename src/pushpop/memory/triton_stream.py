@@ -125,19 +125,20 @@ class SharedWalk:
         """A walk that starts with these cells."""
         initial, strengths = (each.detach().contiguous() for each in cells)
         strengths = strengths.to(strength_dtype(initial.dtype))
-        B, N, D = initial.shape
-        E = 2 if kind == DEQUE_KIND else 1
-        steps = max(FEWEST_STEPS, N // E)
-        room = N + steps * E
-        width = live_width(kind, room, steps)
-        whole = initial.new_empty(B, width, dtype=torch.int64)
-        new = strengths.new_empty
-        log = (whole.new_empty(B, room), new(B, room), whole.new_empty(steps * B, 2),
-               new(steps * B, 2))  # fmt: skip
-        walk = cls(
-            kind, initial, initial.new_empty(steps, B, E, D), new(steps, B, 2 * E), new(B, width),
-            whole, initial.new_empty(B, 4, dtype=torch.int32), log,
-        )  # fmt: skip
+        with torch.inference_mode(False):  # later steps may be outside of it, and write
+            B, N, D = initial.shape
+            E = 2 if kind == DEQUE_KIND else 1
+            steps = max(FEWEST_STEPS, N // E)
+            room = N + steps * E
+            width = live_width(kind, room, steps)
+            whole = initial.new_empty(B, width, dtype=torch.int64)
+            new = strengths.new_empty
+            log = (whole.new_empty(B, room), new(B, room), whole.new_empty(steps * B, 2),
+                   new(steps * B, 2))  # fmt: skip
+            walk = cls(
+                kind, initial, initial.new_empty(steps, B, E, D), new(steps, B, 2 * E),
+                new(B, width), whole, initial.new_empty(B, 4, dtype=torch.int32), log,
+            )  # fmt: skip
         with on_device_of(initial):
             begin_rows[(B,)](strengths, walk.s, walk.ids, walk.ends, N, room, width, **OF_CELLS)
         return walk

@@ -70,6 +70,13 @@ class CSV(Separator):
             )
             at = line.rfind('"') + 1
             raise BadRow(f'{where}:{at}: {what}; expected fields as in a,"b, c",d') from None
+        for column, field in enumerate(fields):
+            start = self.start(line, column) - 1
+            if '"' in field and not line.startswith('"', start):
+                # most likely the rest of a field that began in the line before
+                at = line.index('"', start) + 1
+                what = "a quote in a field that does not begin with one"
+                raise BadRow(f'{where}:{at}: {what}; expected fields as in a,"b, c",d')
         return Row(where, line, fields, self)
 
     def _next(self, line: str, at: int) -> int:

@@ -8,6 +8,9 @@ from pushpop.tasks.grammar import Grammar, Link, Rule
 Words = tuple[str, ...]
 LONGEST = 64
 """Sources with more symbols take too long: the work grows with the cube of the length."""
+MOST = 16
+"""Targets of a rule's last children that are kept: two that differ may be the same once the other
+children are in place."""
 
 
 def translate(grammar: Grammar, source: Sequence[str]) -> Words | None:
@@ -15,8 +18,9 @@ def translate(grammar: Grammar, source: Sequence[str]) -> Words | None:
     it, or if it is too long."""
     if not 0 < len(source) <= LONGEST:
         return None
-    found = _Chart(grammar, tuple(source)).targets(grammar.root, 0, len(source))
-    return next(iter(found)) if len(found) == 1 else None
+    chart = _Chart(grammar, tuple(source))
+    found = chart.targets(grammar.root, 0, len(source))
+    return next(iter(found)) if len(found) == 1 and not chart.gave_up else None
 
 
 class _Chart:
@@ -27,6 +31,7 @@ class _Chart:
         self.grammar, self.source = grammar, source
         self.parts: dict[tuple[str, int, int], frozenset[Words]] = {}
         self.rests: dict[tuple[int, int, int, int], frozenset[tuple[Words, ...]]] = {}
+        self.gave_up = False  # some part has too many targets to know whether there is one in all
 
     def targets(self, name: str, start: int, stop: int) -> frozenset[Words]:
         """The targets of source[start:stop] as that nonterminal."""
@@ -62,12 +67,17 @@ class _Chart:
                 for rest in self._children(rule, k + 1, middle, stop)
                 for words in self.targets(symbol.name, start, middle)
             }
-            self.rests[key] = frozenset(sorted(found)[:2])
+            different = {_assemble(rule, children): children for children in sorted(found)}
+            self.gave_up |= len(different) > MOST
+            self.rests[key] = frozenset(list(different.values())[:MOST])
         return self.rests[key]
 
 
 def _assemble(rule: Rule, children: tuple[Words, ...]) -> Words:
-    """The rule's target side with its children's targets in place."""
-    of = dict(zip(rule.children, children, strict=True))
+    """The rule's target side with the targets of its last children in place; the place of each
+    other child is held by its number."""
+    missing = len(rule.children) - len(children)
+    known = [(f"\0{k}",) for k in range(missing)]
+    of = dict(zip(rule.children, [*known, *children], strict=True))
     parts = (of[one] if isinstance(one, Link) else (one,) for one in rule.target)
     return tuple(word for part in parts for word in part)

@@ -6,6 +6,7 @@ differ is rounding.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import inf, isnan
@@ -57,7 +58,7 @@ class Comparison:
     def __str__(self) -> str:
         where = f"{self.what}, {self.backend}, {self.dtype} on {self.device}, {self.case}"
         if self.failure:
-            return f"{where}: {self.failure}"
+            return f"{where}: {self.failure.partition(chr(10))[0]}"
         name = max(self.errors, key=lambda name: self.errors[name])
         return f"{where}: {name} differs by {self.worst:.1e}, expected at most {self.limit:.0e}"
 
@@ -83,7 +84,7 @@ def compare_memories(device: torch.device, sizes: Sizes) -> Iterator[Comparison]
                 for backend in (*backends, *((STREAMED,) if _is_papers(kind) else ())):
                     if backend == "reference" and (device.type, dtype) == ORACLE:
                         continue  # it would be compared with itself
-                    run = partial(run_memory, kind, backend, [x.to(device) for x in given])
+                    run = partial(run_memory, kind, backend, given, device)
                     values_only = case == "ties" and backend in VALUES_AT_TIES
                     yield compare(kind, backend, device, dtype, case, run, wanted, values_only)
 
@@ -108,8 +109,11 @@ def memory_inputs(kind: str, case: str, sizes: Sizes, dtype: torch.dtype) -> lis
     return [values.to(dtype), gates.to(wide), first.to(dtype), strengths.to(wide)]
 
 
-def run_memory(kind: str, backend: str, given: list[Tensor]) -> dict[str, Tensor]:
+def run_memory(
+    kind: str, backend: str, given: list[Tensor], device: torch.device | None = None
+) -> dict[str, Tensor]:
     """Reads, a number that depends on all cells left, and the gradient of every input."""
+    given = [x.to(device) for x in given]
     memory = MEMORIES[kind](given[0].shape[-1], "auto" if backend == STREAMED else backend)
     if backend == STREAMED:
         with torch.no_grad():
@@ -162,8 +166,12 @@ def _compare_layer(
     layer.double()
     set_backend(layer, "reference")
     wanted = run_layer(layer, x.double(), lengths)
-    layer.to(dtype).to(device)  # not at once: an Apple GPU cannot have what is float64
-    here = x.to(device)
+    try:
+        layer.to(dtype).to(device)  # not at once: an Apple GPU cannot have what is float64
+        here = x.to(device)
+    except Exception as error:  # a GPU that has failed before
+        yield failed(what, "any", device, dtype, "lengths", error)
+        return
     for backend in (*layer_backends(layer, here), STEP_BY_STEP):
         set_backend(layer, backend)
         plain = isinstance(layer, DeepLSTM) or layer.memory.kernel is None
@@ -236,16 +244,40 @@ def compare(
     """How far what a run gives is from what is wanted, by name; gradients begin with "d "."""
     described = (what, backend, str(device), str(dtype).removeprefix("torch."), case)
     try:
-        found = run()
+        with full_precision():
+            found = run()
+        errors = {  # a GPU says what went wrong when its numbers are fetched
+            name: difference(x, wanted[name])
+            for name, x in found.items()
+            if not (values_only and name.startswith("d "))
+        }
     except Exception as error:  # whatever a compiler or a driver has to say, the others go on
-        failure = f"{type(error).__name__}: {error}".partition("\n")[0]
-        return Comparison(*described, {}, LIMITS[dtype], failure)
-    errors = {
-        name: difference(x, wanted[name])
-        for name, x in found.items()
-        if not (values_only and name.startswith("d "))
-    }
+        return failed(what, backend, device, dtype, case, error)
     return Comparison(*described, errors, LIMITS[dtype])
+
+
+def failed(
+    what: str,
+    backend: str,
+    device: torch.device,
+    dtype: torch.dtype,
+    case: str,
+    error: Exception,
+) -> Comparison:
+    """A comparison that could not be made."""
+    described = (what, backend, str(device), str(dtype).removeprefix("torch."), case)
+    return Comparison(*described, {}, LIMITS[dtype], f"{type(error).__name__}: {error}")
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Products of float32 in float32: on NVIDIA GPUs cuDNN has them in TF32 unless told so."""
+    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    try:
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def difference(found: Tensor, wanted: Tensor) -> float:

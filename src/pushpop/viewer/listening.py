@@ -40,7 +40,8 @@ def listen(
         entry.model.to(where)
     with _bind(host, port) as door:
         for entry in entries.values():  # compiles the kernels before the first visitor comes
-            trace(entry.model, Example(()), max_length=1)
+            first = entry.model.vocabulary.blank or entry.model.vocabulary.source[0]
+            trace(entry.model, Example((first,)), max_length=1)
         app = make_app(entries, hosts=(host, *allowed))
         settings = uvicorn.Config(
             app, http=TimedProtocol, log_level="warning", timeout_keep_alive=10
