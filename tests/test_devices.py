@@ -48,8 +48,8 @@ def test_auto_without_a_gpu_is_the_cpu() -> None:
         ("cuda", 1, "device is 'cuda', and torch finds 0 GPUs: expected 1 or more; --device cpu"),
         ("cuda:1", 1, "device is 'cuda:1', and torch finds 0 GPUs: expected 2 or more"),
         ("cuda", 4, "torch finds 0 GPUs: expected 4 or more"),
-        ("cuda:1", 2, "with 2 processes: expected cpu, or cuda for a GPU each"),
-        ("mps", 2, "with 2 processes: expected cpu, or cuda for a GPU each"),
+        ("cuda:1", 2, "with 2 processes: expected --device cpu, or --device cuda for a"),
+        ("mps", 2, "with 2 processes: expected --device cpu, or --device cuda for a"),
     ],
 )
 def test_a_device_that_is_not_there_is_named(asked: str, processes: int, message: str) -> None:
@@ -93,6 +93,18 @@ def test_a_run_of_a_device_that_is_not_here_goes_on_elsewhere_when_told_to(
     assert RunDirectory(run).config().device == "cpu"
     train(tiny(steps=12), tmp_path / "straight")
     assert remains(run) == remains(tmp_path / "straight")
+
+
+def test_the_report_of_a_finished_run_needs_no_device(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    report = train(tiny(steps=6), run)
+    written = json.loads((run / "training.json").read_text())
+    (run / "training.json").write_text(json.dumps({**written, "device": "cuda:7"}))
+    before = (run / "training.json").read_bytes()
+    main(["train", "--resume", str(run)])
+    main(["train", "--resume", str(run), "--device", "cpu"])
+    assert train(tiny(steps=6), run) == report
+    assert (run / "training.json").read_bytes() == before
 
 
 @no_gpu

@@ -35,7 +35,8 @@ def resolve_device(asked: str, processes: int = 1) -> str:
     kind, _, number = asked.partition(":")
     if processes > 1 and (number or kind == "mps"):
         raise InputError(
-            f"device is {asked!r} with {processes} processes: expected cpu, or cuda for a GPU each"
+            f"device is {asked!r} with {processes} processes: expected --device cpu, or --device "
+            "cuda for a GPU each"
         )
     if kind == "mps" and not torch.backends.mps.is_available():
         raise InputError(f"device is 'mps', and torch finds no GPU of Apple's{WITHOUT}")

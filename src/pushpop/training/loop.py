@@ -50,7 +50,11 @@ def run_leader(
                 f"batch_size is {config.batch_size} with {group.size} processes, expected "
                 f"{group.size} or more"
             )
-        config = config.override({"device": resolve_device(config.device, group.local_size)})
+        if run.is_over(config):  # nothing is computed: its device need not be on this machine
+            device = run.config().device
+        else:
+            device = resolve_device(config.device, group.local_size)
+        config = config.override({"device": device})
         if config.tensorboard:
             view = TensorBoardView(run.path / "tensorboard", view)
         data = make_data(config)

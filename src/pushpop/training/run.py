@@ -61,6 +61,11 @@ class RunDirectory:
         report = self._read(REPORT_FILE)
         return report if is_final(report, self.config()) else None
 
+    def is_over(self, config: TrainConfig) -> bool:
+        """Whether the run is finished, and stays so with these options."""
+        files = [(self.path / name).exists() for name in (TRAINING_FILE, REPORT_FILE)]
+        return all(files) and is_final(self._read(REPORT_FILE), config)
+
     def environment(self) -> dict[str, Any]:
         """The versions and the machine that the run was started with."""
         return self._read(ENVIRONMENT_FILE) if (self.path / ENVIRONMENT_FILE).exists() else {}
