@@ -101,6 +101,11 @@ def test_a_line_that_is_too_long_is_one_bad_line() -> None:
     assert whole[1] == (2, "b")
 
 
+def test_a_program_is_not_taken_for_text(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="pairs.tsv: many of its bytes are 0: not text"):
+        read(tmp_path, "pairs.tsv", b"\x7fELF\r" + bytes(range(4)) * 10 + bytes(400))
+
+
 def test_commas_separate_columns_by_the_rules_of_csv(tmp_path: Path) -> None:
     data = b'a,x y\n"b, c",z\n"say ""d""",w\n'
     file = read(tmp_path, "pairs.csv", data, source_symbols="chars")

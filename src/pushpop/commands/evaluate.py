@@ -62,6 +62,8 @@ def evaluate(
     ranges = [parse_lengths(part) for part in lengths.split(",")]
     if sequences < 1:
         raise InputError(f"{sequences} sequences asked for: expected at least 1")
+    if worst < 0:
+        raise InputError(f"worst is {worst}, expected 0 or more")
     if save:
         check_saveable(model, ranges, task or checkpoint)
     found = load_trained(find_model(model), task or None, checkpoint=checkpoint)

@@ -52,6 +52,9 @@ def _reader() -> Callable[[], str | None]:
             except EOFError:
                 print()
                 return None
+            except KeyboardInterrupt:
+                print()  # what the shell writes next begins a line
+                raise
 
         return ask
 

@@ -84,6 +84,8 @@ def unpacked(name: str, stream: BinaryIO) -> Iterator[bytes]:
     """What has arrived, piece by piece, unpacked if the stream begins as gzip files do."""
     blocks = blocks_of(stream)
     head = next(blocks, b"")
+    if head == GZIP_START[:1]:  # from a pipe, a single byte may come first
+        head += next(blocks, b"")
     if not head.startswith(GZIP_START):
         if head and name.lower().endswith(GZIP):
             raise InputError(f"{name}: its name ends in {GZIP}, and it is no gzip file")
@@ -129,7 +131,10 @@ def _check_head(path: Path, head: bytes) -> None:
             raise InputError(f"{path}: {kind}")
     if not head:
         raise InputError(f"{path}: the file is empty, expected text")
-    if b"\r" in head and b"\n" not in head:
-        raise InputError(f"{path}:1: lines end with CR alone; save it with LF or CRLF")
-    if head[1:200:2].count(0) > 50 or head[0:200:2].count(0) > 50:
+    zeros = sorted([head[0:200:2].count(0), head[1:200:2].count(0)])
+    if zeros[0] > 20:
+        raise InputError(f"{path}: many of its bytes are 0: not text")
+    if zeros[1] > 50:
         raise InputError(f"{path}: every other byte is 0, as in UTF-16; save it as UTF-8")
+    if b"\r" in head and b"\n" not in head and 0 not in head:
+        raise InputError(f"{path}:1: lines end with CR alone; save it with LF or CRLF")
