@@ -102,7 +102,7 @@ def test_a_line_that_is_too_long_is_one_bad_line() -> None:
 
 
 def test_a_program_is_not_taken_for_text(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="pairs.tsv: many of its bytes are 0: not text"):
+    with pytest.raises(InputError, match="many of its bytes are 0: not text"):
         read(tmp_path, "pairs.tsv", b"\x7fELF\r" + bytes(range(4)) * 10 + bytes(400))
 
 
