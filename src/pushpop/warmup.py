@@ -22,6 +22,12 @@ def compile_all_at_first_miss() -> None:
     _wanted = True
 
 
+def compile_as_needed() -> None:
+    """No longer so: for a command that needs other kernels than the rest, `pushpop check`."""
+    global _wanted
+    _wanted = False
+
+
 def is_first_miss() -> bool:
     """Whether all kernels are to be compiled now: once, and only if that is wanted."""
     global _wanted

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pushpop.devices import find_device, read_device
 from pushpop.errors import InputError, writing
+from pushpop.warmup import compile_as_needed
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +42,7 @@ def check(device: str = "auto", quick: bool = False, json: str = "") -> None:
 
     from pushpop.training.parallel import torch_threads
 
+    compile_as_needed()
     where = find_device(device)
     with torch_threads(1):
         figures, wrong = run_checks(where, quick, Console())
