@@ -77,7 +77,7 @@ class PairsFile:
 
     def describe_repeated(self) -> str:
         """How many pairs are different, if more than a tenth are repeated."""
-        distinct = len({(*source, "\t", *target) for source, target in self.pairs})
+        distinct = len({pair_key(pair) for pair in self.pairs})
         if 10 * distinct >= 9 * len(self.pairs):
             return ""
         return (
@@ -133,6 +133,13 @@ def read_pairs(path: str | Path, options: PairsOptions | None = None) -> PairsFi
         raise InputError(f"{path}: no good row; the first: {skipped[0]}")
     digest = sha256(raw or b"").hexdigest()
     return PairsFile(path, pairs, form, columns, digest, skipped, header)
+
+
+def pair_key(pair: Pair) -> tuple[str, ...]:
+    """What equal pairs have in common: source and target, with a tab between them that no symbol
+    can be."""
+    source, target = pair
+    return (*source, "\t", *target)
 
 
 def _header(rows: list[Row], separator: Separator) -> str:

@@ -13,7 +13,7 @@ from pushpop.models import Tagger, Transducer
 from pushpop.tasks import Batch, LengthRange, Vocabulary, batch_rng, batches, get_task
 from pushpop.tasks.batching import BATCH_MAKERS
 from pushpop.tasks.pairs import PairsData, encode_pairs, hold_out, vocabulary_of
-from pushpop.tasks.pairs_file import PairsFile, PairsOptions, read_pairs
+from pushpop.tasks.pairs_file import PairsFile, PairsOptions, pair_key, read_pairs
 from pushpop.tasks.pairs_open import is_pairs_file
 from pushpop.tasks.pairs_text import TextForm
 from pushpop.training.config import TrainConfig
@@ -140,8 +140,8 @@ class PairsFileData(Data):
         self.pairs = PairsData(pairs, self.vocabulary, config.batch_size, config.form)
         self.epoch = self.pairs.batches_per_epoch
         self.validation = encode_pairs(held, self.vocabulary)
-        trained = {(*source, "\t", *target) for source, target in pairs}
-        self.seen = sum((*source, "\t", *target) in trained for source, target in held)
+        trained = {pair_key(pair) for pair in pairs}
+        self.seen = sum(pair_key(pair) in trained for pair in held)
         known = set(self.vocabulary.target)
         self.in_vocabulary = np.array([known.issuperset(target) for _, target in held])
 

@@ -54,17 +54,17 @@ class RunDirectory:
         """The options that the run was started with, or last continued with."""
         return TrainConfig.from_saved(self._read(TRAINING_FILE), str(self.path / TRAINING_FILE))
 
-    def report(self) -> dict[str, Any] | None:
-        """The final report; `None` if the run is unfinished, or has to continue after an end."""
+    def report(self, config: TrainConfig | None = None) -> dict[str, Any] | None:
+        """The final report; `None` if the run is unfinished, or has to continue after an end, with
+        these options or with its own."""
         if not (self.path / REPORT_FILE).exists():
             return None
         report = self._read(REPORT_FILE)
-        return report if is_final(report, self.config()) else None
+        return report if is_final(report, config or self.config()) else None
 
     def is_over(self, config: TrainConfig) -> bool:
         """Whether the run is finished, and stays so with these options."""
-        files = [(self.path / name).exists() for name in (TRAINING_FILE, REPORT_FILE)]
-        return all(files) and is_final(self._read(REPORT_FILE), config)
+        return (self.path / TRAINING_FILE).exists() and self.report(config) is not None
 
     def environment(self) -> dict[str, Any]:
         """The versions and the machine that the run was started with."""

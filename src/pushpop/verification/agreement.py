@@ -170,7 +170,8 @@ def _compare_layer(
         layer.to(dtype).to(device)  # not at once: an Apple GPU cannot have what is float64
         here = x.to(device)
     except Exception as error:  # a GPU that has failed before
-        yield failed(what, "any", device, dtype, "lengths", error)
+        described = _describe(what, "any", device, dtype, "lengths")
+        yield Comparison(*described, {}, LIMITS[dtype], _failure(error))
         return
     for backend in (*layer_backends(layer, here), STEP_BY_STEP):
         set_backend(layer, backend)
@@ -242,7 +243,7 @@ def compare(
     values_only: bool = False,
 ) -> Comparison:
     """How far what a run gives is from what is wanted, by name; gradients begin with "d "."""
-    described = (what, backend, str(device), str(dtype).removeprefix("torch."), case)
+    described = _describe(what, backend, device, dtype, case)
     try:
         with full_precision():
             found = run()
@@ -252,21 +253,18 @@ def compare(
             if not (values_only and name.startswith("d "))
         }
     except Exception as error:  # whatever a compiler or a driver has to say, the others go on
-        return failed(what, backend, device, dtype, case, error)
+        return Comparison(*described, {}, LIMITS[dtype], _failure(error))
     return Comparison(*described, errors, LIMITS[dtype])
 
 
-def failed(
-    what: str,
-    backend: str,
-    device: torch.device,
-    dtype: torch.dtype,
-    case: str,
-    error: Exception,
-) -> Comparison:
-    """A comparison that could not be made."""
-    described = (what, backend, str(device), str(dtype).removeprefix("torch."), case)
-    return Comparison(*described, {}, LIMITS[dtype], f"{type(error).__name__}: {error}")
+def _describe(
+    what: str, backend: str, device: torch.device, dtype: torch.dtype, case: str
+) -> tuple[str, str, str, str, str]:
+    return what, backend, str(device), str(dtype).removeprefix("torch."), case
+
+
+def _failure(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 @contextmanager
