@@ -23,7 +23,8 @@ def compile_all_at_first_miss() -> None:
 
 
 def compile_as_needed() -> None:
-    """No longer so: for a command that needs other kernels than the rest, `pushpop check`."""
+    """From now on, in this process: each kernel is compiled when it is needed. For `pushpop check`,
+    which needs others than the rest of the commands."""
     global _wanted
     _wanted = False
 

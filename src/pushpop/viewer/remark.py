@@ -1,4 +1,4 @@
-"""What a trace should be told of in words: a memory that does little for the answer."""
+"""The remark beside a trace in which the memory does little for the answer."""
 
 from pushpop.viewer.trace import Trace
 
