@@ -25,7 +25,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "training": (
         "batch_size", "optimiser", "learning_rate", "rmsprop_alpha", "epsilon", "clip",
-        "label_smoothing", "warmup", "plateau",
+        "label_smoothing", "warmup", "cooldown", "plateau",
     ),
     "schedule: short sources first, a race of starts, decay, noise": (
         "window", "curriculum_start", "curriculum_below", "starts", "race_steps", "decay",

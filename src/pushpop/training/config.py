@@ -128,6 +128,11 @@ class TrainConfig:
         0.0, "share of the loss that wants all symbols to be equally likely", least=0
     )
     warmup: int = option(0, "batches in which the learning rate rises to its value", least=0)
+    cooldown: int = option(
+        0,
+        "batches at the end of steps or epochs in which the learning rate falls to 0; 0: none",
+        least=0,
+    )
     plateau: int = option(
         0, "epochs without a gain in validation that halve the learning rate; 0: never", least=0
     )

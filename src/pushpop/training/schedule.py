@@ -81,9 +81,10 @@ class Progress:
 
     def next_rate(self, config: TrainConfig) -> float:
         """The learning rate of the next batch."""
-        if self.step >= config.warmup:
-            return self.rate
-        return self.rate * (self.step + 1) / config.warmup
+        risen = min(1.0, (self.step + 1) / config.warmup) if config.warmup else 1.0
+        ahead = self.last_step(config) - self.step
+        left = min(1.0, ahead / config.cooldown) if config.cooldown else 1.0
+        return self.rate * risen * left
 
     def noise_rise(self, config: TrainConfig) -> int:
         """Steady batches in which the noise rises to its value: twice as many after every fall."""

@@ -134,7 +134,10 @@ class Session:
                 record = self.evaluate(self.trainer.model, "evaluate", step)
                 is_best = self.record_test(record)
             if step % config.report_every == 0 and not isinstance(self.trainer, Race):
-                head = {"perplexity": progress.report(), "learning_rate": progress.rate}
+                head = {
+                    "perplexity": progress.report(),
+                    "learning_rate": progress.next_rate(config),
+                }
                 record = {**head, "longest": progress.longest, **record}
             if record:
                 record = {"step": step, **record}
