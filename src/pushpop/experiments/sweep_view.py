@@ -207,9 +207,15 @@ def figures(found: RunMetrics) -> str:
 
 
 def accuracy_of(record: dict[str, Any]) -> tuple[float, float] | None:
-    """Coarse and fine accuracy at test lengths, or on the validation pairs of a file."""
+    """Coarse and fine accuracy at test lengths (a tagger's: of symbols, and coarse), or on the
+    validation pairs of a file."""
     if "test" in record:
-        return record["test"]["coarse"], record["test"]["fine"]
+        test = record["test"]
+        return (
+            (test["accuracy"], test["coarse"])
+            if "accuracy" in test
+            else (test["coarse"], test["fine"])
+        )
     if "valid" in record:
         return record["valid"]["accuracy"], record["valid"]["fine"]
     return None
