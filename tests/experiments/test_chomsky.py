@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pushpop.experiments.presets import load_preset
 from pushpop.experiments.records import read_results
 from pushpop.experiments.report import make_report
 from pushpop.tasks import TASKS
+from pushpop.training import TrainConfig, train
 
 SMALL = """
 base: {train_lengths: 1-6, test_lengths: 7-12, embedding: 4, hidden: 5, memory_width: 4,
@@ -86,11 +88,18 @@ def test_markdown_csv_and_a_figure_for_each_level_with_measured_lengths(runs: Pa
 
 
 def test_an_unfinished_run_is_left_out_with_a_word(runs: Path, tmp_path: Path) -> None:
-    import shutil
-
     copy = shutil.copytree(runs, tmp_path / "copy")
     (copy / "chomsky-parity-rnn1-seed0" / "report.json").unlink()
     report = make_report(copy)
     assert report.notes == ["unfinished runs are left out: 1"]
     seeds = {(row.task, row.model): row.seeds for row in score_rows(read_results(copy))}
     assert seeds["parity", "rnn1"] == 1
+
+
+def test_the_benchmark_stays_out_of_the_report_on_other_tasks(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "chomsky-parity-rnn1-seed0", tmp_path / "parity")
+    config = TrainConfig(task="copy", embedding=4, hidden=4, memory_width=4, steps=1)
+    train(config.override({"evaluate_sequences": 2, "test_lengths": "3-4"}), tmp_path / "copy")
+    report = make_report(tmp_path)
+    assert "runs on Chomsky-hierarchy tasks, which have a table of their own: 1" in report.notes
+    assert "parity" not in report.files["runs.csv"]

@@ -52,12 +52,17 @@ def make_report(folder: Path) -> Report:
         )
     if all(is_chomsky(run) for run in runs):
         return _make_chomsky_report(runs)
+    notes = []
+    if len(runs) < len(found):
+        notes.append(f"runs on files of pairs are left out: {len(found) - len(runs)}")
+    if apart := sum(is_chomsky(run) for run in runs):
+        runs = [run for run in runs if not is_chomsky(run)]
+        notes.append(f"runs on Chomsky-hierarchy tasks, which have a table of their own: {apart}")
     choices = choose(runs)
     rows = [make_row(choice) for choice in choices]
     summaries = [length_table(choices), size_table(), seed_table(runs)]
-    figures, notes = _figures(choices)
-    if len(runs) < len(found):
-        notes.append(f"runs on files of pairs are left out: {len(found) - len(runs)}")
+    figures, missing = _figures(choices)
+    notes += missing
     notes += [
         f"{run.name}: lengths.json is of the model after batch {run.lengths['step']}, the run's "
         f"is after {run.kept_step}: left out"
