@@ -5,6 +5,7 @@ python examples/demo.py [FOLDER]        by default runs/demo; stopped in between
 
 import json
 import sys
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from rich.table import Table
 from pushpop import Transducer
 from pushpop.cli import main as pushpop
 from pushpop.experiments.paper import paper_results
+from pushpop.files import write_file
 from pushpop.viewer.animate import animation
 from pushpop.viewer.draw import picture
 from pushpop.viewer.trace import generate, trace
@@ -99,7 +101,8 @@ def draw_curve(folder: Path) -> Path:
         accuracy.plot(*zip(*points, strict=True), label=f"coarse, {name} lengths")
     accuracy.set(ylim=(-0.03, 1.03), ylabel="accuracy")
     accuracy.legend(loc="center right", frameon=False)
-    figure.savefig(path := folder / "curve.png", dpi=150)
+    figure.savefig(drawn := BytesIO(), format="png", dpi=150)
+    write_file(path := folder / "curve.png", drawn.getvalue())
     return path
 
 
@@ -110,8 +113,8 @@ def draw_memory(folder: Path) -> dict[str, Path]:
         Transducer.from_pretrained(folder), generate("copy", 12, 0), name="copy", task="copy"
     )
     still, moving = folder / "memory.png", folder / "demo.gif"
-    still.write_bytes(picture(told, "png"))
-    moving.write_bytes(animation(told))
+    write_file(still, picture(told, "png"))
+    write_file(moving, animation(told))
     return {"the memory": still, "the memory at work": moving}
 
 

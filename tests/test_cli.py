@@ -12,7 +12,7 @@ from pushpop.tasks import TASKS, get_task
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pushpop.cli", *args]
+    command = [sys.executable, "-m", "pushpop", *args]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

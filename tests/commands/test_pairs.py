@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -200,3 +201,12 @@ def test_export_wants_a_file_in_a_folder_that_is_there(
     assert "expected --onnx FILE" in refused(capsys, "export", str(run))
     gone = str(tmp_path / "gone" / "step.onnx")
     assert "no such folder" in refused(capsys, "export", str(run), "--onnx", gone)
+
+
+def test_export_says_where_the_graphs_are_and_nothing_else(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    path = tmp_path / "step.onnx"
+    command = [sys.executable, "-m", "pushpop", "export", str(run), "--onnx", str(path)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert told.stdout == f"{path}\n{tmp_path / 'step-source.onnx'}\n"
+    assert told.stderr == ""

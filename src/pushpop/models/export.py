@@ -12,8 +12,10 @@ gives, or the steps' own outputs `key` of the reading, one below the other.
 """
 
 import json
+import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -225,8 +227,7 @@ def _traced(
 ) -> Any:
     dims = {name: torch.export.Dim(name) for each in axes for name in each.values()}
     free = tuple({axis: dims[name] for axis, name in each.items()} for each in axes)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # of the exporter, about itself
+    with _silent_exporter(), torch.no_grad():
         program = torch.onnx.export(
             step,
             inputs,
@@ -238,3 +239,17 @@ def _traced(
         )
     assert program is not None
     return program.model_proto
+
+
+@contextmanager
+def _silent_exporter() -> Iterator[None]:
+    """Without the exporter's words about itself, and about torchvision, which we do not need."""
+    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
