@@ -87,6 +87,21 @@ def test_a_run_whose_rate_has_faded_goes_on_when_told(tmp_path: Path) -> None:
     assert straight["faded"] < 0.5
 
 
+def test_a_cooldown_belongs_to_its_end(tmp_path: Path) -> None:
+    straight, stopped = tmp_path / "straight", tmp_path / "stopped"
+    train(tiny(cooldown=12), straight)
+    lines = (straight / "metrics.jsonl").read_text().splitlines()
+    rates = [rate for line in lines if (rate := json.loads(line).get("learning_rate")) is not None]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] == 0
+    with at_call(session.Session, "step", 18, killed), pytest.raises(Killed):
+        train(tiny(cooldown=12), stopped)
+    with pytest.raises(InputError, match="holds a run with steps 24, not 30"):
+        train(tiny(cooldown=12, steps=30), stopped)
+    train(tiny(cooldown=12), stopped)
+    assert remains(stopped) == remains(straight)
+
+
 def test_a_gain_is_one_per_cent_at_the_same_lengths_or_longer_sources() -> None:
     progress = Progress(longest=8, rate=1.0, interval_longest=8)
     told = []

@@ -351,10 +351,16 @@ DEFAULTS: dict[str, Any] = {each.name: each.metadata["default"] for each in fiel
 """What an option is that neither the user nor the recipe gives."""
 
 
+def changeable(config: TrainConfig) -> set[str]:
+    """Options that a run can go on under other values of. A cooldown is counted from the end: with
+    one, where the end is decides what the run does before it."""
+    return {*CHANGEABLE} - ({"steps", "epochs"} if config.cooldown else set())
+
+
 def check_same_run(saved: Mapping[str, Any], config: TrainConfig) -> None:
     """Refuse a checkpoint of a run with other options."""
     differing = TrainConfig.from_saved(saved).differences(config).keys()
-    if not differing <= set(CHANGEABLE):
+    if not differing <= changeable(config):
         raise InputError("a checkpoint of a run with other options")
 
 

@@ -26,7 +26,7 @@ from pushpop.tasks import TASKS, Vocabulary, get_task
 from pushpop.tasks.pairs_open import stem_of
 from pushpop.tasks.pairs_text import TextForm
 from pushpop.training.checkpoint import saved_steps
-from pushpop.training.config import CHANGEABLE, TrainConfig
+from pushpop.training.config import TrainConfig, changeable
 
 TRAINING_FILE, ENVIRONMENT_FILE, DATA_FILE, METRICS_FILE, REPORT_FILE = (
     "training.json",
@@ -215,7 +215,7 @@ def check_same(path: Path, found: TrainConfig, wanted: TrainConfig) -> None:
     differing = [
         f"{name} {here!r}, not {now!r}"
         for name, (here, now) in found.differences(wanted).items()
-        if name not in CHANGEABLE
+        if name not in changeable(wanted)
     ]
     if differing:
         raise InputError(
