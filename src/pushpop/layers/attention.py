@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pushpop.layers.precision import check_like
+from pushpop.layers.precision import check_input
 from pushpop.layers.state import HeadsState
 from pushpop.memory import Memory, make_memory
 
@@ -101,7 +101,7 @@ class MemoryAttention(nn.Module):
         sequence: pieces give what the whole gives.
         """
         axes = "[B, T, E]" if self.batch_first else "[T, B, E]"
-        self._check_input(x, (2, 3), f"{axes} or [T, E]")
+        check_input(x, (2, 3), f"{axes} or [T, E]", ("E", self.embed_dim), self.value.weight)
         batched = x.dim() == 3
         if not batched:
             x = x.unsqueeze(1)
@@ -128,7 +128,7 @@ class MemoryAttention(nn.Module):
 
     def step(self, x: Tensor, state: HeadsState | None = None) -> tuple[Tensor, HeadsState]:
         """One step, for decoding: x [B, E] (or [E]) -> output of the same shape, and the state."""
-        self._check_input(x, (1, 2), "[B, E] or [E]")
+        check_input(x, (1, 2), "[B, E] or [E]", ("E", self.embed_dim), self.value.weight)
         rows = x if x.dim() == 2 else x.unsqueeze(0)
         self._check_state(state, rows.shape[0])
         before = None if state is None else state.memory
@@ -161,15 +161,6 @@ class MemoryAttention(nn.Module):
             )
         where = padded.repeat_interleave(self.num_heads, dim=1)
         return torch.where(where, gates.new_tensor(idle), gates)
-
-    def _check_input(self, x: Tensor, dims: tuple[int, ...], wanted: str) -> None:
-        if not isinstance(x, Tensor):
-            raise TypeError(f"the input must be a tensor; got {type(x).__name__}")
-        if x.dim() not in dims or x.shape[-1] != self.embed_dim:
-            raise ValueError(
-                f"the input must be {wanted} with E = {self.embed_dim}; got {list(x.shape)}"
-            )
-        check_like("the input", x, self.value.weight)
 
     def _check_state(self, state: HeadsState | None, batch: int) -> None:
         if state is None:

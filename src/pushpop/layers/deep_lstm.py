@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from pushpop.layers import packed_lstm
 from pushpop.layers.lengths import Ragged, check_lengths
-from pushpop.layers.precision import check_like, outside_autocast
+from pushpop.layers.precision import check_input, check_like, outside_autocast
 from pushpop.layers.state import LSTMState
 from pushpop.memory import BACKENDS
 from pushpop.memory.autograd import first_order_only, under_transform
@@ -123,7 +123,7 @@ class DeepLSTM(nn.Module):
                 raise ValueError("lengths were given with a PackedSequence, which has its own")
             return self._run_packed(x, state)
         axes = "[B, T, I]" if self.batch_first else "[T, B, I]"
-        self._check_input(x, (2, 3), f"{axes} or [T, I]")
+        check_input(x, (2, 3), f"{axes} or [T, I]", ("I", self.input_size), self.h0)
         batched = x.dim() == 3
         if not batched:
             if lengths is not None:
@@ -149,7 +149,7 @@ class DeepLSTM(nn.Module):
 
     def step(self, x: Tensor, state: Pair | None = None) -> tuple[Tensor, LSTMState]:
         """One step: x [B, I] or [I] -> the last layer's h [B, H], and (h, c) [L, B, H]."""
-        self._check_input(x, (1, 2), "[B, I] or [I]")
+        check_input(x, (1, 2), "[B, I] or [I]", ("I", self.input_size), self.h0)
         batched = x.dim() == 2
         if not batched:
             x, state = x.unsqueeze(0), self._batch_of_one(state)
@@ -248,7 +248,7 @@ class DeepLSTM(nn.Module):
         self, x: PackedSequence, state: Pair | None
     ) -> tuple[PackedSequence, LSTMState]:
         data, batch_sizes, order, back = x
-        self._check_input(data, (2,), "packed steps of [I]")
+        check_input(data, (2,), "packed steps of [I]", ("I", self.input_size), self.h0)
         h, c = self._first(data, int(batch_sizes[0]), state)
         if order is not None:
             h, c = h.index_select(1, order), c.index_select(1, order)
@@ -292,15 +292,6 @@ class DeepLSTM(nn.Module):
                     f"got {list(x.shape)}"
                 )
         return state[0].unsqueeze(1), state[1].unsqueeze(1)
-
-    def _check_input(self, x: Tensor, dims: tuple[int, ...], wanted: str) -> None:
-        if not isinstance(x, Tensor):
-            raise TypeError(f"the input must be a tensor; got {type(x).__name__}")
-        if x.dim() not in dims or x.shape[-1] != self.input_size:
-            raise ValueError(
-                f"the input must be {wanted} with I = {self.input_size}; got {list(x.shape)}"
-            )
-        check_like("the input", x, self.h0)
 
     def extra_repr(self) -> str:
         """The arguments, as `print(module)` shows them."""

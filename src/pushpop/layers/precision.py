@@ -1,4 +1,4 @@
-"""Recurrences keep the precision of their parameters."""
+"""Inputs are like a layer's parameters, and recurrences keep that precision."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -27,3 +27,16 @@ def check_like(name: str, x: Tensor, parameter: Tensor) -> None:
         raise ValueError(
             f"{name} must be on the device of the parameters, {parameter.device}; got {x.device}"
         )
+
+
+def check_input(
+    x: Tensor, dims: tuple[int, ...], axes: str, last: tuple[str, int], parameter: Tensor
+) -> None:
+    """Raise unless x is a tensor with so many axes, the last of this name and size, and is like a
+    layer's parameters. `axes` is how a message writes them, as in [T, B, I]."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"the input must be a tensor; got {type(x).__name__}")
+    name, size = last
+    if x.dim() not in dims or x.shape[-1] != size:
+        raise ValueError(f"the input must be {axes} with {name} = {size}; got {list(x.shape)}")
+    check_like("the input", x, parameter)

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from pushpop.layers.lengths import Ragged, check_lengths
 from pushpop.layers.memory_layer import MemoryLayer, StartingBias
 from pushpop.layers.noise import NoiseLevels
-from pushpop.layers.precision import check_like, outside_autocast
+from pushpop.layers.precision import check_input, outside_autocast
 from pushpop.layers.state import LayeredState, RNNState
 from pushpop.memory import Memory
 
@@ -182,7 +182,7 @@ class MemoryRNN(MemoryLayer):
                 raise ValueError("lengths were given with a PackedSequence, which has its own")
             return self._forward_packed(x, state, noise)
         axes = "[B, T, I]" if self.batch_first else "[T, B, I]"
-        self._check_input(x, (2, 3), f"{axes} or [T, I]")
+        check_input(x, (2, 3), f"{axes} or [T, I]", ("I", self.input_size), self.h0)
         if x.dim() == 2:
             if lengths is not None:
                 raise ValueError("lengths need a batch; got an input [T, I] without one")
@@ -200,7 +200,7 @@ class MemoryRNN(MemoryLayer):
         """
         if self.bidirectional:
             raise ValueError("a bidirectional layer cannot be stepped: it reads from both ends")
-        self._check_input(x, (1, 2), "[B, I] or [I]")
+        check_input(x, (1, 2), "[B, I] or [I]", ("I", self.input_size), self.h0)
         batched = x.dim() == 2
         x = x if batched else x[None]
         after = []
@@ -248,7 +248,7 @@ class MemoryRNN(MemoryLayer):
     ) -> tuple[PackedSequence, LayerState]:
         """In the order of the packed rows, which the output must keep."""
         padded, lengths = pad_packed_sequence(PackedSequence(x.data, x.batch_sizes))
-        self._check_input(padded, (3,), "packed steps of [I]")
+        check_input(padded, (3,), "packed steps of [I]", ("I", self.input_size), self.h0)
         order = x.sorted_indices
         states = [
             each if each is None or order is None else each.rows(order)
@@ -293,15 +293,6 @@ class MemoryRNN(MemoryLayer):
     def _joined(self, states: list[RNNState], batched: bool = True) -> LayerState:
         states = states if batched else [state.without_batch() for state in states]
         return states[0] if len(states) == 1 else LayeredState(states)
-
-    def _check_input(self, x: Tensor, dims: tuple[int, ...], wanted: str) -> None:
-        if not isinstance(x, Tensor):
-            raise TypeError(f"the input must be a tensor; got {type(x).__name__}")
-        if x.dim() not in dims or x.shape[-1] != self.input_size:
-            raise ValueError(
-                f"the input must be {wanted} with I = {self.input_size}; got {list(x.shape)}"
-            )
-        check_like("the input", x, self.h0)
 
     def extra_repr(self) -> str:
         """The arguments, as `print(module)` shows them."""
