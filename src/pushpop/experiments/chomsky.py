@@ -154,19 +154,25 @@ def scores_markdown(rows: list[ScoreRow]) -> str:
     for task in dict.fromkeys(row.task for row in rows):
         one = next(row for row in rows if row.task == task)
         cells = [_cell(found.get((task, model))) for model in models]
-        known = published()
-        best = max(zip(known["mean"][task], known["models"], strict=True))
-        body.append(
-            (task, one.level, f"{one.chance:.2f}", *cells, f"{best[0] / 100:.3f} {best[1]}")
-        )
+        body.append((task, one.level, f"{one.chance:.2f}", *cells, _best_published(task)))
     headers = ("task", "level", "chance", *models, "best published mean")
     seeds = sorted({row.seeds for row in rows})
     counts = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    counts += " seed" if seeds == [1] else " seeds"
     lengths = ", ".join(sorted({row.test_lengths for row in rows}))
     return (
         f"{markdown_table(headers, body)}\nAccuracy a symbol on sources of {lengths} symbols, best "
-        f"seed / mean over {counts} seeds. Published: {published()['source']}.\n"
+        f"seed / mean over {counts}. Published: {published()['source']}.\n"
     )
+
+
+def _best_published(task: str) -> str:
+    """The highest mean, and whose it is."""
+    known = published()
+    best = max(known["mean"][task])
+    pairs = zip(known["models"], known["mean"][task], strict=True)
+    names = [name for name, mean in pairs if mean == best]
+    return f"{best / 100:.3f} {names[0] if len(names) == 1 else f'{len(names)} models'}"
 
 
 def _cell(row: ScoreRow | None) -> str:

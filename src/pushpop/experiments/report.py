@@ -57,7 +57,9 @@ def make_report(folder: Path) -> Report:
         notes.append(f"runs on files of pairs are left out: {len(found) - len(runs)}")
     if apart := sum(is_chomsky(run) for run in runs):
         runs = [run for run in runs if not is_chomsky(run)]
-        notes.append(f"runs on Chomsky-hierarchy tasks, which have a table of their own: {apart}")
+        notes.append(
+            f"runs on Chomsky-hierarchy tasks are left out (they have their own table): {apart}"
+        )
     choices = choose(runs)
     rows = [make_row(choice) for choice in choices]
     summaries = [length_table(choices), size_table(), seed_table(runs)]
