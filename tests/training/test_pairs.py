@@ -147,24 +147,22 @@ def test_a_run_without_gains_stops(tmp_path: Path) -> None:
     assert (more["stopped_by"], more["waited"]) == ("patience", 4)
 
 
-def test_the_rate_warms_up() -> None:
-    config = TrainConfig(warmup=4, learning_rate=0.4)
-    progress = Progress.start(config)
-    rates = []
-    for _ in range(6):
+def first_rates(config: TrainConfig, batches: int) -> list[float]:
+    progress, rates = Progress.start(config), []
+    for _ in range(batches):
         rates.append(progress.next_rate(config))
         progress.step += 1
-    assert rates == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
+    return rates
+
+
+def test_the_rate_warms_up() -> None:
+    config = TrainConfig(warmup=4, learning_rate=0.4)
+    assert first_rates(config, 6) == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.4, 0.4])
 
 
 def test_the_rate_cools_down_at_the_end_whatever_was_learnt() -> None:
     config = TrainConfig(steps=6, cooldown=4, learning_rate=0.4)
-    progress = Progress.start(config)
-    rates = []
-    for _ in range(6):
-        rates.append(progress.next_rate(config))
-        progress.step += 1
-    assert rates == pytest.approx([0.4, 0.4, 0.4, 0.3, 0.2, 0.1])
+    assert first_rates(config, 6) == pytest.approx([0.4, 0.4, 0.4, 0.3, 0.2, 0.1])
 
 
 def test_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pushpop.experiments.records import read_metrics
 from pushpop.experiments.sweep import JobStatus, SweepView
 from pushpop.training import RunDirectory
 from pushpop.training.run import METRICS_FILE
+from pushpop.training.view import main_scores
 
 
 @dataclass
@@ -207,15 +208,9 @@ def figures(found: RunMetrics) -> str:
 
 
 def accuracy_of(record: dict[str, Any]) -> tuple[float, float] | None:
-    """Coarse and fine accuracy at test lengths (a tagger's: of symbols, and coarse), or on the
-    validation pairs of a file."""
+    """What a run shows of a test at test lengths, or accuracy on the validation pairs of a file."""
     if "test" in record:
-        test = record["test"]
-        return (
-            (test["accuracy"], test["coarse"])
-            if "accuracy" in test
-            else (test["coarse"], test["fine"])
-        )
+        return main_scores(record["test"])
     if "valid" in record:
         return record["valid"]["accuracy"], record["valid"]["fine"]
     return None

@@ -144,12 +144,15 @@ def accuracies(record: dict[str, Any]) -> str:
         labels = f", labels {valid['symbols']:.3f}" if "symbols" in valid else ""
         figures = f"accuracy {valid['accuracy']:.3f}{labels}"
         return f"valid {figures}, perplexity {valid['perplexity']:.3f}"
-    first, second = "coarse", "fine"
-    if "accuracy" in record["test"]:  # of a tagger: symbols, then whole targets
-        first, second = "accuracy", "coarse"
-    return "  ".join(
-        f"{name} {record[name][first]:.3f}/{record[name][second]:.3f}" for name in ("train", "test")
-    )
+    shown = {name: main_scores(record[name]) for name in ("train", "test")}
+    return "  ".join(f"{name} {first:.3f}/{second:.3f}" for name, (first, second) in shown.items())
+
+
+def main_scores(tested: dict[str, Any]) -> tuple[float, float]:
+    """The two figures of a test that are shown: coarse and fine accuracy, of a tagger the share of
+    right symbols and coarse."""
+    first, second = ("accuracy", "coarse") if "accuracy" in tested else ("coarse", "fine")
+    return tested[first], tested[second]
 
 
 def describe_end(report: dict[str, Any]) -> str:
