@@ -61,10 +61,11 @@ def compile_kernels() -> None:
     from pushpop.models import Transducer, TransducerConfig
     from pushpop.tasks import TASKS, batch_rng, draw_batch, get_task
     from pushpop.tasks.batching import BATCH_MAKERS
+    from pushpop.tasks.chomsky import PREFIX
 
     for name in TASKS:
         pairs = get_task(name).sample(batch_rng(0, "compile", 0), 1, (6, 7))
-        BATCH_MAKERS["tagger" if name.startswith("chomsky/") else "transducer"](
+        BATCH_MAKERS["tagger" if name.startswith(PREFIX) else "transducer"](
             pairs, get_task(name).vocabulary
         )
     task = get_task("copy")

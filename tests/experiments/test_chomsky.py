@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from pushpop.cli import main
-from pushpop.experiments.chomsky import LEVELS, PREFIX, published, score_rows
+from pushpop.experiments.chomsky import LEVELS, published, score_rows
 from pushpop.experiments.presets import load_preset
 from pushpop.experiments.records import read_results
 from pushpop.experiments.report import make_report
 from pushpop.tasks import TASKS
+from pushpop.tasks.chomsky import PREFIX
 from pushpop.training import TrainConfig, train
 
 SMALL = """
@@ -54,6 +55,28 @@ def test_the_preset_is_one_setting_for_all_tasks() -> None:
     for config in configs:
         allowed = {"task", "memory", "cell", "seed", "push_bias", "pop_bias"}
         assert first.differences(config).keys() <= allowed
+
+
+def test_a_run_by_itself_has_the_setting_of_the_sweep() -> None:
+    for run in load_preset("chomsky").runs:
+        alone = TrainConfig(
+            run.config.task, run.config.memory, cell=run.config.cell, seed=run.config.seed
+        )
+        assert alone.recipe == "chomsky"
+        assert alone.differences(run.config).keys() == {"evaluate_every"}
+
+
+def test_the_kept_runs_have_the_setting_of_the_sweep() -> None:
+    planned = {run.name: run.config for run in load_preset("chomsky").runs}
+    for path in (Path(__file__).parents[2] / "results" / "chomsky").glob("*/training.json"):
+        kept = TrainConfig.from_saved(json.loads(path.read_text()))
+        assert kept.differences(planned[path.parent.name]).keys() <= {"recipe"}
+
+
+def test_another_recipe_can_be_asked_for() -> None:
+    config = TrainConfig("chomsky/parity", recipe="pushpop")
+    assert (config.recipe, config.train_lengths, config.hidden) == ("pushpop", "1-64", 96)
+    assert TrainConfig("chomsky/parity", train_lengths="1-20").train_lengths == "1-20"
 
 
 def test_the_table_has_a_row_for_each_task_and_model(runs: Path) -> None:

@@ -162,7 +162,7 @@ def test_saved_options_are_read_as_they_were_whatever_the_recipe() -> None:
 
 def test_an_unknown_recipe_is_refused_by_name() -> None:
     told = (
-        "mine.yaml: recipe is 'pushpp', expected paper, pushpop, pairs, labels, by-task; "
+        "mine.yaml: recipe is 'pushpp', expected paper, pushpop, chomsky, pairs, labels, by-task; "
         "did you mean 'pushpop'"
     )
     with pytest.raises(InputError, match=told):

@@ -76,10 +76,12 @@ def option_help(each: "Field[Any]") -> str:
 
 def option_values(name: str) -> dict[str, str]:
     """The default of an option, and what it is under the recipes that have another value: of a
-    stack and the default lengths, of few pairs in a file and of many."""
+    stack and the default lengths, of the Chomsky-hierarchy tasks, of few pairs in a file and of
+    many."""
     default = DEFAULTS[name]
     longest = int(DEFAULTS["train_lengths"].partition("-")[2])
     pushpop = RECIPES["pushpop"]("", DEFAULTS["memory"], longest).get(name, default)
+    chomsky = {"recipe": "chomsky", **RECIPES["chomsky"]("", "", longest)}.get(name, default)
     few, many = (
         {"recipe": "pairs", **pairs_of(few=few)}.get(name, default) for few in (True, False)
     )
@@ -87,6 +89,8 @@ def option_values(name: str) -> dict[str, str]:
     found = {"default": _shown(default)}
     if pushpop != default:
         found["recipe pushpop"] = _shown(pushpop)
+    if chomsky != default:
+        found["chomsky/ tasks"] = _shown(chomsky)
     if few != default:
         found["a file"] = _shown(few)
     if many != few:

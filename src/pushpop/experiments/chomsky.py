@@ -18,9 +18,8 @@ from pushpop.experiments.records import RunRecord
 from pushpop.experiments.summaries import measured_lengths
 from pushpop.experiments.table import markdown_table
 from pushpop.tasks import get_task
-from pushpop.tasks.chomsky import ChomskyTask
+from pushpop.tasks.chomsky import PREFIX, ChomskyTask
 
-PREFIX = "chomsky/"
 LEVELS = {
     "regular": ("even-pairs", "modular-arithmetic", "parity", "cycle-navigation"),
     "context-free": (

@@ -19,6 +19,8 @@ from pushpop.tasks.ragged import IntArray, places, starts_of
 from pushpop.tasks.vocabulary import Vocabulary
 
 BLANK = "_"
+PREFIX = "chomsky/"
+"""What the names of the benchmark's tasks begin with."""
 
 
 def blank_vocabulary(source: Iterable[str], target: Iterable[str]) -> Vocabulary:

@@ -21,6 +21,7 @@ from pushpop.models.config import (
 )
 from pushpop.options import NOT_GIVEN, option, read_option
 from pushpop.tasks import LengthRange, parse_lengths
+from pushpop.tasks.chomsky import PREFIX as CHOMSKY
 from pushpop.tasks.pairs_columns import parse_columns
 from pushpop.tasks.pairs_open import is_pairs_file
 from pushpop.tasks.pairs_text import Normalise
@@ -64,7 +65,8 @@ class TrainConfig:
     recipe: RecipeName = option(
         "paper",
         "values for options that are not given: paper (the defaults), pushpop (one for all tasks), "
-        "pairs and labels (for files), by-task (the paper's tasks by name)",
+        "chomsky (for the tasks of that name), pairs and labels (for files), by-task (the paper's "
+        "tasks by name)",
         kw_only=True,
     )
     memory: str = option(
@@ -265,9 +267,12 @@ class TrainConfig:
         }
         if given.get("form") == "auto":  # as if it were not given: a recipe may know
             del given["form"]
-        if is_pairs_file(given.get("task", "")):
+        task = given.get("task", "")
+        if is_pairs_file(task):
             labels = given.get("form") == "tagger"
             given.setdefault("recipe", "labels" if labels else "pairs")
+        elif task.startswith(CHOMSKY):
+            given.setdefault("recipe", "chomsky")
         known = {**DEFAULTS, **given}
         longest = parse_lengths(known["train_lengths"])[1]
         recipe = RECIPES[known["recipe"]](known["task"], known["memory"], longest)

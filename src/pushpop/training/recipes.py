@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pushpop.tasks.pairs_open import count_lines
 
-RecipeName = Literal["paper", "pushpop", "pairs", "labels", "by-task"]
+RecipeName = Literal["paper", "pushpop", "chomsky", "pairs", "labels", "by-task"]
 Recipe = Callable[[str, str, int], dict[str, Any]]
 """A function of the task's name or file, the memory, and the longest source in training."""
 
@@ -58,6 +58,33 @@ def pushpop(memory: str, longest: int) -> dict[str, Any]:
         "noise_rise": 300,
         "guard": 4.0,
         "steps": 20_000,
+        "until_faded": 0.01,
+    }
+
+
+def chomsky(task: str, memory: str, longest: int) -> dict[str, Any]:
+    """One setting for the tasks of the Chomsky-hierarchy benchmark: its lengths, small models.
+
+    Short sources of few symbols can be guessed or counted, so there is no curriculum. Gradients are
+    means over many symbols, so that holding their elements to 1 would hold nothing.
+    """
+    return {
+        "embedding": 16,
+        "hidden": 64,
+        "memory_width": 32,
+        "train_lengths": "1-40",
+        "test_lengths": "41-500",
+        "batch_size": 128,
+        "optimiser": "adam",
+        "learning_rate": 3e-3,
+        "clip": 0.01,
+        "decay": 0.999,
+        "decay_below": 1.05,
+        "gate_noise": 2.0,
+        "noise_rise": 300,
+        "guard": 4.0,
+        "steps": 10_000,
+        "cooldown": 3000,
         "until_faded": 0.01,
     }
 
@@ -142,6 +169,7 @@ def labels(task: str, memory: str, longest: int) -> dict[str, Any]:
 RECIPES: dict[RecipeName, Recipe] = {
     "paper": paper,
     "pushpop": lambda task, memory, longest: pushpop(memory, longest),
+    "chomsky": chomsky,
     "pairs": pairs,
     "labels": labels,
     "by-task": by_task,
