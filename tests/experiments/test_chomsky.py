@@ -108,6 +108,7 @@ def test_markdown_csv_and_a_figure_for_each_level_with_measured_lengths(runs: Pa
     assert "best published mean" in files["table.md"]
     assert len(list(csv.DictReader(files["table.csv"].splitlines()))) == 4
     assert {name for name in files if name.endswith(".svg")} == {"accuracy-regular.svg"}
+    assert ">chomsky/parity<" in files["accuracy-regular.svg"]
 
 
 def test_an_unfinished_run_is_left_out_with_a_word(runs: Path, tmp_path: Path) -> None:

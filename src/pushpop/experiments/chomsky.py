@@ -105,8 +105,6 @@ def _row(level: str, task: str, model: str, runs: list[RunRecord]) -> ScoreRow:
     theirs = None
     if beside is not None:
         theirs = known["mean"][task][known["models"].index(beside)] / 100
-    described = get_task(PREFIX + task)
-    assert isinstance(described, ChomskyTask)
     return ScoreRow(
         task=task,
         model=model,
@@ -114,7 +112,7 @@ def _row(level: str, task: str, model: str, runs: list[RunRecord]) -> ScoreRow:
         seeds=len(runs),
         max=round(max(scores), 4),
         mean=round(mean(scores), 4),
-        chance=described.chance,
+        chance=_chance(PREFIX + task),
         parameters=max(report["parameters"] for report in reports),
         batches=max(run.step for run in runs),
         test_lengths=runs[0].config.test_lengths,
@@ -123,6 +121,12 @@ def _row(level: str, task: str, model: str, runs: list[RunRecord]) -> ScoreRow:
         published_mean=None if theirs is None else round(theirs, 4),
         published_source=None if theirs is None else known["source"],
     )
+
+
+def _chance(name: str) -> float:
+    task = get_task(name)
+    assert isinstance(task, ChomskyTask)
+    return task.chance
 
 
 def _in_order(models: set[str]) -> list[str]:
@@ -181,10 +185,10 @@ def _cell(row: ScoreRow | None) -> str:
 def score_figures(runs: list[RunRecord]) -> dict[str, tuple[str, str]]:
     """For each level, a title and an SVG of accuracy against length, of the best seed of each."""
     found = {}
-    for level, tasks in LEVELS.items():
+    for level, names in LEVELS.items():
         panels: dict[str, list[RunRecord]] = {}
-        for task in tasks:
-            here = [run for run in runs if run.config.task == PREFIX + task]
+        for task in (PREFIX + name for name in names):
+            here = [run for run in runs if run.config.task == task]
             measured = [run for run in here if run.report is not None and measured_lengths(run)]
             best: dict[str, RunRecord] = {}
             for run in sorted(measured, key=lambda run: run.report["test"]["accuracy"]):  # type: ignore[index]
@@ -193,5 +197,6 @@ def score_figures(runs: list[RunRecord]) -> dict[str, tuple[str, str]]:
                 panels[task] = [best[model] for model in _in_order(set(best))]
         if panels:
             title = f"Accuracy against length, {level} tasks"
-            found[f"accuracy-{level}"] = (title, length_panels(panels, "accuracy"))
+            chance = {task: _chance(task) for task in panels}
+            found[f"accuracy-{level}"] = (title, length_panels(panels, "accuracy", chance))
     return found

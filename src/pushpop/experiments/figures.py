@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
@@ -88,8 +89,11 @@ def accuracy_by_length(choices: list[Choice], recipe: str) -> str | None:
     return length_panels(runs, "coarse") if runs else None
 
 
-def length_panels(runs: dict[str, list[RunRecord]], grain: str) -> str:
-    """Coarse accuracy, or a tagger's accuracy, against the length of the source: a panel a task."""
+def length_panels(
+    runs: dict[str, list[RunRecord]], grain: str, chance: Mapping[str, float] | None = None
+) -> str:
+    """Coarse accuracy, or a tagger's accuracy, against the length of the source: a panel a task,
+    with a line where guessing is, if `chance` says so."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -108,6 +112,8 @@ def length_panels(runs: dict[str, list[RunRecord]], grain: str) -> str:
                 values = [row[grain] for _, row in rows_found]
                 name = PAPER_MODELS.get(run.model, run.model)
                 panel.plot(lengths, values, label=name, **_style(run.model))
+            if chance is not None:
+                panel.axhline(chance[task], color=INK, linewidth=0.8, linestyle=(0, (1, 3)))
             low, high = found[0].config.training_range
             panel.axvspan(low, high, color=INK, alpha=0.12, linewidth=0)
             panel.set_title(PAPER_TASKS.get(task, task), fontsize=9)
