@@ -115,8 +115,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(runs / "pairs-deque-seed0", runs / "dates-queue-seed0")
     for name in ("smoke", "table"):
         shutil.copytree(runs / "copy-queue-seed0", runs / name / "copy-queue-seed0")
-    parity = TrainConfig("chomsky/parity", steps=2, test_lengths="3-4", **small)
-    train(parity, runs / "chomsky" / "chomsky-parity-stack-seed0")
+    for task, memory, where in (("reverse", "stack", "chomsky"), ("odds-first", "queue", "")):
+        config = TrainConfig(f"chomsky/{task}", memory, steps=2, test_lengths="3-4", **small)
+        train(config, runs / where / f"chomsky-{task}-{memory}-seed0")
     shutil.copytree(ROOT / "results" / "mini", folder / "results" / "mini")
     (folder / "docs").mkdir()
     shutil.copy(ROOT / "docs" / "results.md", folder / "docs")

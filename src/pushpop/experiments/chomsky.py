@@ -150,7 +150,7 @@ def score_files(runs: list[RunRecord]) -> dict[str, str]:
 
 
 def scores_markdown(rows: list[ScoreRow]) -> str:
-    """A line a task, a column a model: best seed / mean over seeds."""
+    """A line a task, a column a model: best seed / mean over seeds, or the one seed there is."""
     models = _in_order({row.model for row in rows})
     found = {(row.task, row.model): row for row in rows}
     body = []
@@ -159,13 +159,17 @@ def scores_markdown(rows: list[ScoreRow]) -> str:
         cells = [_cell(found.get((task, model))) for model in models]
         body.append((task, one.level, f"{one.chance:.2f}", *cells, _best_published(task)))
     headers = ("task", "level", "chance", *models, "best published mean")
-    seeds = sorted({row.seeds for row in rows})
-    counts = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    counts += " seed" if seeds == [1] else " seeds"
+    several = sorted({row.seeds for row in rows if row.seeds > 1})
+    meaning = "of one seed"
+    if several:
+        counts = " to ".join(dict.fromkeys(map(str, (several[0], several[-1]))))
+        meaning = f"best seed / mean over {counts} seeds"
+    if several and any(row.seeds == 1 for row in rows):
+        meaning += ", or one figure of one seed"
     lengths = ", ".join(sorted({row.test_lengths for row in rows}))
     return (
-        f"{markdown_table(headers, body)}\nAccuracy a symbol on sources of {lengths} symbols, best "
-        f"seed / mean over {counts}. Published: {published()['source']}.\n"
+        f"{markdown_table(headers, body)}\nAccuracy a symbol on sources of {lengths} symbols, "
+        f"{meaning}. Published: {published()['source']}.\n"
     )
 
 
@@ -179,7 +183,9 @@ def _best_published(task: str) -> str:
 
 
 def _cell(row: ScoreRow | None) -> str:
-    return "" if row is None else f"{row.max:.3f} / {row.mean:.3f}"
+    if row is None:
+        return ""
+    return f"{row.max:.3f} / {row.mean:.3f}" if row.seeds > 1 else f"{row.max:.3f}"
 
 
 def score_figures(runs: list[RunRecord]) -> dict[str, tuple[str, str]]:
