@@ -318,6 +318,12 @@ def test_any_place_of_a_duplicate_may_be_missing(length: int) -> None:
     assert fits(sources("missing-duplicate", length), likely)
 
 
+def test_the_missing_symbol_is_the_parity_of_the_others() -> None:
+    """So the docs say: the task asks for less than a memory."""
+    for source, target in drawn("missing-duplicate", 2_000, 1, 100):
+        assert target == [str(source.count("1") % 2)]
+
+
 @pytest.mark.parametrize("name", ["binary-addition", "binary-multiplication"])
 @pytest.mark.parametrize("length", [3, 4, 5, 7])
 def test_two_numbers_are_uniform_and_positive(name: str, length: int) -> None:
