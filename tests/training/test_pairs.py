@@ -163,6 +163,8 @@ def test_the_rate_warms_up() -> None:
 def test_the_rate_cools_down_at_the_end_whatever_was_learnt() -> None:
     config = TrainConfig(steps=6, cooldown=4, learning_rate=0.4)
     assert first_rates(config, 6) == pytest.approx([0.4, 0.4, 0.4, 0.3, 0.2, 0.1])
+    short = TrainConfig(steps=4, cooldown=10, learning_rate=0.4)
+    assert first_rates(short, 4) == pytest.approx([0.4, 0.3, 0.2, 0.1])
 
 
 def test_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:

@@ -82,8 +82,9 @@ class Progress:
     def next_rate(self, config: TrainConfig) -> float:
         """The learning rate of the next batch."""
         risen = min(1.0, (self.step + 1) / config.warmup) if config.warmup else 1.0
-        ahead = self.last_step(config) - self.step
-        left = min(1.0, ahead / config.cooldown) if config.cooldown else 1.0
+        last = self.last_step(config)
+        cooldown = min(config.cooldown, last)  # of a short run all of it, from the full rate on
+        left = min(1.0, (last - self.step) / cooldown) if cooldown else 1.0
         return self.rate * risen * left
 
     def noise_rise(self, config: TrainConfig) -> int:
