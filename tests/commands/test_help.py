@@ -35,9 +35,15 @@ def test_every_option_of_training_is_in_one_group(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("learning_rate", "default: 0.001; recipe pushpop: 0.003; a file: 0.003"),
-        ("batch_size", "default: 10; a file: 8, from 2,000 pairs on 32"),
-        ("recipe", "default: paper; a file: pairs; a file of labels: labels"),
+        (
+            "learning_rate",
+            "default: 0.001; recipe pushpop: 0.003; chomsky/ tasks: 0.003; a file: 0.003",
+        ),
+        ("batch_size", "default: 10; chomsky/ tasks: 128; a file: 8, from 2,000 pairs on 32"),
+        (
+            "recipe",
+            "default: paper; chomsky/ tasks: chomsky; a file: pairs; a file of labels: labels",
+        ),
         ("attention", "default: false; a file: true; a file of labels: false"),
         ("train_lengths", "default: 8-64; recipe pushpop: 1-64"),
         ("seed", "default: 0"),
