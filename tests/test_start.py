@@ -75,6 +75,17 @@ def test_a_mistake_is_told_without_torch(arguments: str, message: str) -> None:
     assert message in done.stderr
 
 
+def test_options_are_listed_without_numpy() -> None:
+    code = """
+import sys
+from pushpop.training.config import DEFAULTS
+assert DEFAULTS["task"] == "copy"
+assert "numpy" not in sys.modules
+"""
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_package_imports_no_torch_before_it_is_used() -> None:
     code = """
 import sys

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pushpop.experiments.chomsky import published
+from pushpop.experiments.chomsky import best_published
 from pushpop.experiments.paper import paper_results
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +77,7 @@ def chomsky_sentence() -> str:
         best = max(
             (row for row in rows if row["task"] == task), key=lambda row: (row["mean"], row["max"])
         )
-        theirs = max(published()["mean"][task]) / 100
+        theirs, _ = best_published(task)
         seeds = f"{best['seeds']} seed{'s' if best['seeds'] > 1 else ''}"
         name = task.replace("-", " ")
         parts.append(f"{name} **{best['mean']:.3f}** ({best['model']}, {seeds}; {theirs:.3f})")

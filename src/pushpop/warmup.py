@@ -61,13 +61,11 @@ def compile_kernels() -> None:
     from pushpop.models import Transducer, TransducerConfig
     from pushpop.tasks import TASKS, batch_rng, draw_batch, get_task
     from pushpop.tasks.batching import BATCH_MAKERS
-    from pushpop.tasks.chomsky import PREFIX
 
-    for name in TASKS:
-        pairs = get_task(name).sample(batch_rng(0, "compile", 0), 1, (6, 7))
-        BATCH_MAKERS["tagger" if name.startswith(PREFIX) else "transducer"](
-            pairs, get_task(name).vocabulary
-        )
+    for task in map(get_task, TASKS):
+        pairs = task.sample(batch_rng(0, "compile", 0), 1, (6, 7))
+        form = "transducer" if task.vocabulary.blank is None else "tagger"
+        BATCH_MAKERS[form](pairs, task.vocabulary)
     task = get_task("copy")
     batch = draw_batch(task, seed=0, stream="compile", index=0, batch_size=2, lengths=(2, 3))
     with torch.random.fork_rng(devices=[]):

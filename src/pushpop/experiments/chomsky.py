@@ -157,7 +157,9 @@ def scores_markdown(rows: list[ScoreRow]) -> str:
     for task in dict.fromkeys(row.task for row in rows):
         one = next(row for row in rows if row.task == task)
         cells = [_cell(found.get((task, model))) for model in models]
-        body.append((task, one.level, f"{one.chance:.2f}", *cells, _best_published(task)))
+        best, whose = best_published(task)
+        theirs = f"{best:.3f} {whose[0] if len(whose) == 1 else f'{len(whose)} models'}"
+        body.append((task, one.level, f"{one.chance:.2f}", *cells, theirs))
     headers = ("task", "level", "chance", *models, "best published mean")
     several = sorted({row.seeds for row in rows if row.seeds > 1})
     meaning = "of one seed"
@@ -173,13 +175,12 @@ def scores_markdown(rows: list[ScoreRow]) -> str:
     )
 
 
-def _best_published(task: str) -> str:
-    """The highest mean, and whose it is."""
+def best_published(task: str) -> tuple[float, list[str]]:
+    """The highest published mean on a task, and the models that have it."""
     known = published()
     best = max(known["mean"][task])
     pairs = zip(known["models"], known["mean"][task], strict=True)
-    names = [name for name, mean in pairs if mean == best]
-    return f"{best / 100:.3f} {names[0] if len(names) == 1 else f'{len(names)} models'}"
+    return best / 100, [name for name, mean in pairs if mean == best]
 
 
 def _cell(row: ScoreRow | None) -> str:

@@ -21,7 +21,6 @@ from pushpop.models.config import (
 )
 from pushpop.options import NOT_GIVEN, option, read_option
 from pushpop.tasks import LengthRange, parse_lengths
-from pushpop.tasks.chomsky import PREFIX as CHOMSKY
 from pushpop.tasks.pairs_columns import parse_columns
 from pushpop.tasks.pairs_open import is_pairs_file
 from pushpop.tasks.pairs_text import Normalise
@@ -260,6 +259,8 @@ class TrainConfig:
 
     def _filled_in(self) -> dict[str, Any]:
         """Every option: as given, else by the recipe, else by default."""
+        from pushpop.tasks.chomsky import PREFIX as CHOMSKY  # not above: it needs numpy
+
         given = {
             each.name: read_option(each, getattr(self, each.name))
             for each in fields(self)
