@@ -1,6 +1,6 @@
 """The Chomsky-hierarchy benchmark: the table of scores beside the published ones, and its figures.
 
-The score of a run is its accuracy a symbol on the test lengths, which are drawn uniformly from 41
+The score of a run is its accuracy per symbol on the test lengths, which are drawn uniformly from 41
 to 500: an estimate of the published score, the mean over all these lengths.
 """
 
@@ -170,7 +170,7 @@ def scores_markdown(rows: list[ScoreRow]) -> str:
         meaning += ", or one figure of one seed"
     lengths = ", ".join(sorted({row.test_lengths for row in rows}))
     return (
-        f"{markdown_table(headers, body)}\nAccuracy a symbol on sources of {lengths} symbols, "
+        f"{markdown_table(headers, body)}\nAccuracy per symbol on sources of {lengths} symbols, "
         f"{meaning}. Published: {published()['source']}.\n"
     )
 

@@ -97,7 +97,7 @@ def length_panels(
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    what = "coarse accuracy" if grain == "coarse" else "accuracy a symbol"
+    what = "coarse accuracy" if grain == "coarse" else "accuracy per symbol"
     with rc_context(SETTINGS):
         rows = (len(runs) + 1) // 2
         figure = Figure(figsize=(7, 2.1 * rows + 0.9), layout="constrained")
