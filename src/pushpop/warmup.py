@@ -75,6 +75,7 @@ def compile_kernels() -> None:
             ("deque", "lstm"),
             ("stack", "gru"),
             ("stack", "rnn"),
+            ("tape", "lstm"),
             ("none", "lstm"),
         ):
             sizes = {"embedding": 4, "hidden": 4, "memory_width": 4}

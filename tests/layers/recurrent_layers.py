@@ -6,9 +6,12 @@ from torch import Tensor
 
 from pushpop import MemoryRNN, MemoryState, RNNState
 from pushpop.layers import NoiseLevels
+from pushpop.memory import TensorState
+from pushpop.memory.names import MEMORY_NAMES
 
 IN, H, D, OUT = 5, 6, 4, 3
 MEMORY = pytest.mark.parametrize("memory", ["stack", "queue", "deque"])
+MEMORY_WITH_KERNELS = pytest.mark.parametrize("memory", MEMORY_NAMES)
 CELL = pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
 BACKEND = pytest.mark.parametrize("backend", ["fused", "reference"])
 
@@ -23,24 +26,34 @@ def some_state(rnn: MemoryRNN, batch: int) -> RNNState:
     with torch.no_grad():
         _, state = rnn(torch.randn(4, batch, IN, dtype=rnn.h0.dtype))
     parts = tuple(part.clone().requires_grad_() for part in state.parts)
-    cells = (state.memory.values.clone(), state.memory.strengths.clone())
+    cells = (x.clone().requires_grad_() for x in held(state))
     return RNNState(
         (parts[0], parts[1]) if len(parts) == 2 else parts[0],
         state.read.clone().requires_grad_(),
-        MemoryState(*(x.requires_grad_() for x in cells)),
+        type(state.memory)(*cells),
     )
+
+
+def held(state: RNNState) -> list[Tensor]:
+    """The tensors of the memory's state."""
+    if isinstance(state.memory, TensorState):
+        return [state.memory.cells]
+    assert isinstance(state.memory, MemoryState)
+    return [state.memory.values, state.memory.strengths]
 
 
 def leaves_of(state: RNNState | None) -> list[Tensor]:
     if state is None:
         return []
-    return [*state.parts, state.read, state.memory.values, state.memory.strengths]
+    return [*state.parts, state.read, *held(state)]
 
 
 def look_at_everything(output: Tensor, state: RNNState) -> Tensor:
     weights = torch.cos(torch.arange(output.numel(), dtype=output.dtype)).reshape(output.shape)
-    s, V = state.memory.strengths, state.memory.values
-    cells = s * (torch.sin(V.sum(-1)) + s.cumsum(1))
+    cells = torch.sin(held(state)[0].sum(-1))
+    if isinstance(state.memory, MemoryState):
+        s = state.memory.strengths
+        cells = s * (cells + s.cumsum(1))
     parts = sum((part**2).sum() for part in state.parts)
     return (weights * output).sum() + parts + (state.read**3).sum() + cells.sum()
 

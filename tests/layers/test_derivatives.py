@@ -24,8 +24,9 @@ Layer = Any
 def cases() -> Iterator[tuple[str, Callable[[], Layer], str]]:
     for name, memory in MEMORIES.items():
         here = memory(2).backends(torch.device("cpu"), torch.float32)
-        for backend in ("auto", *here):
+        for backend in dict.fromkeys(("auto", "fused", *here)):
             yield f"rnn-{name}-{backend}", lambda m=name, b=backend: rnn(m, b), backend
+        for backend in ("auto", *here):
             yield f"attention-{name}-{backend}", lambda m=name, b=backend: heads(m, b), backend
     for cell in ("gru", "rnn"):
         for backend in ("auto", "reference"):
@@ -85,10 +86,14 @@ def made(make: Callable[[], Layer]) -> tuple[Callable[[Tensor], Tensor], Tensor,
 
 def uses_kernels(make: Callable[[], Layer], backend: str) -> bool:
     layer = make()
-    memory = getattr(getattr(layer, "layer", layer), "memory", None)
-    return backend == "fused" or (
-        backend == "auto" and (memory is None or memory.all_backends()[0] == "fused")
+    layer = getattr(layer, "layer", layer)
+    memory = getattr(layer, "memory", None)
+    has_kernels = (
+        memory is None
+        or memory.all_backends()[0] == "fused"
+        or (isinstance(layer, MemoryRNN) and memory.kernel is not None)
     )
+    return backend == "fused" or (backend == "auto" and has_kernels)
 
 
 def finite_difference(f: Callable[[Tensor], Tensor], x: Tensor, along: Tensor) -> Tensor:

@@ -10,16 +10,17 @@ from tests.layers.recurrent_layers import (
     BACKEND,
     CELL,
     IN,
-    MEMORY,
+    MEMORY_WITH_KERNELS,
     D,
     H,
     everything,
+    held,
     layer,
     some_state,
 )
 
 
-@MEMORY
+@MEMORY_WITH_KERNELS
 @CELL
 @pytest.mark.parametrize("first", [False, True], ids=["fresh", "with state"])
 @pytest.mark.parametrize("lengths", [None, [7, 3, 12, 1]], ids=["full", "ragged"])
@@ -37,7 +38,7 @@ def test_fused_equals_the_equations(
         assert float((a - b).abs().max() / b.abs().max().clamp(min=1)) < limit
 
 
-@MEMORY
+@MEMORY_WITH_KERNELS
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("noise", [(1.5, 0), (0, 1.5), (1.5, 0.7)], ids=["memory", "cell", "both"])
 @pytest.mark.parametrize("lengths", [None, [7, 3, 20, 1]], ids=["full", "ragged"])
@@ -54,7 +55,7 @@ def test_noise_on_the_gates_is_the_same_fused_and_step_by_step(
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
 
 
-@MEMORY
+@MEMORY_WITH_KERNELS
 def test_fused_equals_the_equations_over_a_long_sequence(memory: str) -> None:
     rnn = layer(memory)
     x = torch.randn(200, 2, IN, dtype=torch.float64, requires_grad=True)
@@ -80,6 +81,50 @@ def test_the_recurrence_passes_opcheck() -> None:
     for noise in ((None, None), (torch.randn(4, 3, 4), torch.randn(4, 3, 2 * H))):
         args = (2, 1, "lstm", [3, 3, 2, 1], *given, *noise)
         torch.library.opcheck(recurrence, args)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("memory", ["superposition", "tape"])
+def test_the_recurrence_of_moving_cells_passes_opcheck(memory: str) -> None:
+    from pushpop.layers.fused import _arrange, recurrence_moves
+
+    rnn = MemoryRNN(IN, H, memory, D)
+    recurrent, by_x, bias = (x.detach().requires_grad_() for x in _arrange("lstm", rnn.cell, IN))
+    state = some_state(rnn, 3)
+    x = torch.randn(4, 3, IN, requires_grad=True)
+    heads = (rnn.value.weight, rnn.value.bias, rnn.gates.weight, rnn.gates.bias)
+    given = (x, by_x, bias, recurrent, *heads, *state.parts, state.read, *held(state))
+    for noise in ((None, None), (torch.randn(4, 3, 3), torch.randn(4, 3, 2 * H))):
+        args = (rnn.memory.kernel.encode(), 1, True, "lstm", [3, 3, 2, 1], *given, *noise)
+        torch.library.opcheck(recurrence_moves, args)
+
+
+@pytest.mark.parametrize("memory", ["superposition", "tape"])
+def test_several_memories_of_moving_cells(memory: str) -> None:
+    rnn = MemoryRNN(IN, H, memory, D, num_memories=3).double()
+    x = torch.randn(20, 4, IN, dtype=torch.float64, requires_grad=True)
+    state = some_state(rnn, 4)
+    for lengths in (None, [20, 1, 9, 8]):
+        found = everything(rnn, "fused", x, state, lengths)
+        for a, b in zip(found, everything(rnn, "reference", x, state, lengths), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("memory", ["superposition", "tape"])
+def test_without_gradients_moving_cells_give_the_same(memory: str) -> None:
+    rnn = layer(memory)
+    x = torch.randn(20, 3, IN, dtype=torch.float64)
+    for lengths in (None, [17, 20, 3], [5, 2, 5]):
+        wanted, after = rnn(x, lengths=lengths)
+        with torch.no_grad():
+            found, state = rnn(x, lengths=lengths)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+        torch.testing.assert_close(held(state), held(after), rtol=0, atol=0)
+        rnn.backend = "reference"
+        wanted, after = rnn(x, lengths=lengths)
+        rnn.backend = "auto"
+        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(held(state), held(after))
 
 
 @CELL

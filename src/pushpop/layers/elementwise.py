@@ -221,8 +221,24 @@ def elman_forward(t, rows, arrays):
 
 
 @_jit
-def gates_forward(t, rows, arrays):
-    """gates[t] = sigmoid(W h_t + b + gates[t]) and values[t] = tanh(value + value_bias)."""
+def _softmax(x):
+    """x = softmax(x), over a few gates."""
+    largest, total = x[0], x.dtype.type(0)
+    for e in range(1, x.size):
+        largest = max(largest, x[e])
+    for e in range(x.size):
+        x[e] = exp(x[e] - largest)
+        total += x[e]
+    for e in range(x.size):
+        x[e] /= total
+
+
+@_jit
+def gates_forward(t, rows, mixed, arrays):
+    """gates[t] = squash(W h_t + b + gates[t]) and values[t] = tanh(value + value_bias).
+
+    Gates are squashed by a sigmoid each, or `mixed` at a time by a softmax.
+    """
     x = GatesForward(*arrays)
     gates, value_bias = x.gates, x.value_bias
     one = value_bias.dtype.type(1)
@@ -236,11 +252,30 @@ def gates_forward(t, rows, arrays):
             logit = x.gate_bias[e] + gates[t, b, e]
             for k in range(weight.size):
                 logit += weight[k] * h[k]
-            gates[t, b, e] = one / (one + exp(-logit))
+            gates[t, b, e] = logit if mixed else one / (one + exp(-logit))
+        if mixed:
+            for e in range(0, x.gate_bias.size, mixed):
+                _softmax(gates[t, b, e : e + mixed])
 
 
 @_jit
-def gates_backward(t, rows, arrays):
+def _squash_backward(gates, d_gates, mixed):
+    """Gradients of gates become those of their logits."""
+    one = gates.dtype.type(1)
+    if not mixed:
+        for e in range(gates.size):
+            d_gates[e] *= gates[e] * (one - gates[e])
+        return
+    for start in range(0, gates.size, mixed):
+        mean = gates.dtype.type(0)
+        for e in range(start, start + mixed):
+            mean += gates[e] * d_gates[e]
+        for e in range(start, start + mixed):
+            d_gates[e] = gates[e] * (d_gates[e] - mean)
+
+
+@_jit
+def gates_backward(t, rows, mixed, arrays):
     """Through the functions of values and gates, and from the gates on to h_t, to which the
     gradient of the layer's output is added.
     """
@@ -256,8 +291,8 @@ def gates_backward(t, rows, arrays):
         grad = x.grad_hidden[t, b]
         for k in range(grad.size):
             d_h[k] += grad[k]
+        _squash_backward(gates[t, b], d_gates[t, b], mixed)
         for e in range(x.gate_weight.shape[0]):
-            d_gates[t, b, e] *= gates[t, b, e] * (one - gates[t, b, e])
             weight, slope = x.gate_weight[e], d_gates[t, b, e]
             for k in range(weight.size):
                 d_h[k] += slope * weight[k]

@@ -1,11 +1,11 @@
 """A layer's whole sequence by kernels: its weights arranged for the operators in `recurrence.py`
-(on the CPU) and `recurrence_gpu.py`.
+and `recurrence_moves.py` (on the CPU) and `recurrence_gpu.py`.
 
 All this must equal `memory_layer._run_step_by_step`.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +14,12 @@ from pushpop.layers.buffers import needs_no_operator, sigmoids_first
 from pushpop.layers.cells import Cell, ElmanCell, GRUCell, LSTMCell
 from pushpop.layers.noise import Noise
 from pushpop.layers.recurrence import RecurrenceOutput, plain_recurrence, recurrence
+from pushpop.layers.recurrence_moves import MovesOutput, plain_recurrence_moves, recurrence_moves
 from pushpop.layers.state import RNNState
 from pushpop.memory import MemoryState, ops
 from pushpop.memory.autograd import under_transform
-from pushpop.memory.base import has_hooks
+from pushpop.memory.base import TensorState, has_hooks
+from pushpop.memory.moves import Moves
 from pushpop.memory.state import Walked
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ KERNELS: dict[type[nn.Module], str] = {LSTMCell: "lstm", GRUCell: "gru", ElmanCe
 """The cells that there are kernels for, by the names that these know them by."""
 LIMITS = {"fused": "on the CPU", "triton": "on a GPU, with the package triton"}
 """The backends that have kernels, and where these run."""
-REPLACEABLE = {"forward", "run_step", "step", "squash"}
+REPLACEABLE = {"forward", "run_step", "step", "squash", "update"}
 """Methods that somebody may have set on a part itself, in place of those of its class."""
 
 
@@ -42,7 +44,8 @@ def lacks(layer: "MemoryLayer", x: Tensor, backend: str) -> str | None:
     """What a backend has no kernels for: the cell, the memory, the input's dtype or device."""
     if not isinstance(layer.cell, tuple(KERNELS)):
         return f"the cell {type(layer.cell).__name__}"
-    if layer.memory.kernel is None:
+    kernel = layer.memory.kernel
+    if kernel is None or (backend == "triton" and isinstance(kernel, Moves)):
         return f"the memory {layer.memory.kind!r}"
     if x.dtype not in ops.WALKABLE or not _runs_on(backend, x.device):
         return f"{x.dtype} on {x.device}"
@@ -85,29 +88,45 @@ def run(
         return x.new_zeros(T, B, layer.hidden_size), state
     cell, name, kernel = layer.cell, KERNELS[type(layer.cell)], layer.memory.kernel
     assert isinstance(cell, Cell)
-    assert isinstance(state.memory, MemoryState)
     assert kernel is not None
-    H = layer.hidden_size
     recurrent, by_x, bias = _arrange(name, cell, layer.input_size)
-    written = layer.value
-    value_bias: Tensor | None = written.bias
+    value_bias: Tensor | None = layer.value.bias
     if value_bias is None:
-        value_bias = written.weight.new_zeros(written.out_features)
-    cells = state.memory._cells()
-    out = RecurrenceOutput(*_recurrence(backend, needs_no_operator(x))(
-        kernel, layer.num_memories, name, sizes, x, by_x, bias, recurrent,
-        layer.value.weight, value_bias, layer.gates.weight, layer.gates.bias,
-        state.parts[0], state.parts[-1], state.read.flatten(1), *cells, *noise,
-    ))  # fmt: skip
-    h, read = out.carry[:, :H], out.carry[:, H:]
-    after = RNNState(
-        (h, out.c) if layer.has_c else h,
-        read.reshape(B, *layer.read_shape),
-        MemoryState._holding(
-            Walked(out.strengths, out.row_ids, out.counts, out.values, cells.values)
-        ),
-    )
-    return out.hidden, after
+        value_bias = layer.value.weight.new_zeros(layer.value.out_features)
+    given = (
+        name, sizes, x, by_x, bias, recurrent, layer.value.weight, value_bias, layer.gates.weight,
+        layer.gates.bias, state.parts[0], state.parts[-1], state.read.flatten(1),
+    )  # fmt: skip
+    driven = _run_moves if isinstance(kernel, Moves) else _run_walk
+    out, memory = driven(backend, layer, given, state.memory, noise, plain=needs_no_operator(x))
+    h, read = out.carry[:, : layer.hidden_size], out.carry[:, layer.hidden_size :]
+    read = read.reshape(B, *layer.read_shape)
+    return out.hidden, RNNState((h, out.c) if layer.has_c else h, read, memory)
+
+
+def _run_walk(
+    backend: str, layer: "MemoryLayer", given: tuple[Any, ...], state: Any, noise: Noise,
+    *, plain: bool,
+) -> tuple[RecurrenceOutput, MemoryState]:  # fmt: skip
+    """One of the paper's memories: what the operator gives, and the memory's state."""
+    cells, run = state._cells(), _recurrence(backend, plain)
+    out = RecurrenceOutput(*run(layer.memory.kernel, layer.num_memories, *given, *cells, *noise))
+    left = Walked(out.strengths, out.row_ids, out.counts, out.values, cells.values)
+    return out, MemoryState._holding(left)
+
+
+def _run_moves(
+    backend: str, layer: "MemoryLayer", given: tuple[Any, ...], state: Any, noise: Noise,
+    *, plain: bool,
+) -> tuple[MovesOutput, TensorState]:  # fmt: skip
+    """A memory whose cells move, likewise."""
+    moves = layer.memory.kernel
+    assert isinstance(moves, Moves)
+    run: Callable[..., list[Tensor]] = plain_recurrence_moves if plain else recurrence_moves
+    keep = not plain  # for a backward pass
+    given = (moves.encode(), layer.num_memories, keep, *given)
+    out = MovesOutput(*run(*given, state.cells, *noise))
+    return out, type(state)(out.cells)
 
 
 def _recurrence(backend: str, plain: bool) -> Callable[..., list[Tensor]]:

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
+from pushpop.memory.moves import Moves
+
 BACKENDS = ("auto", "fused", "triton", "parallel", "reference")
 """How something is computed: by compiled CPU kernels, by GPU kernels, by a closed form over whole
 sequences, by the equations in plain torch, or by the first of these that can. Layers use the same
@@ -69,9 +71,9 @@ class Memory(nn.Module, Generic[S]):
     biases: ClassVar[Mapping[str, Bias | None]] = {}
     """The biases of gates that can be set by name, and where they start if nobody does; `None`: as
     weights are drawn. `gate_bias` makes numbers of them."""
-    kernel: ClassVar[int | None] = None
-    """The number of the memory in the CPU kernels of recurrent layers; `None`: it has none. It is
-    not inherited: a subclass may do something else."""
+    kernel: ClassVar[int | Moves | None] = None
+    """What the kernels of recurrent layers know the memory by: its number, or how its cells move;
+    `None`: they do not. It is not inherited: a subclass may do something else."""
     picture: ClassVar[Picture] = "none"
     """How a trace draws it: as intervals between two pointers, or as what lies at each position
     (which needs `contents`, and a memory that is linear in its values)."""

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from pushpop.memory.base import Memory
 from pushpop.memory.modules import NeuralDeque, NeuralQueue, NeuralStack
+from pushpop.memory.moves import Moves
 from pushpop.memory.superposition import SuperpositionStack
 from pushpop.memory.tape import Tape
 
@@ -41,7 +42,7 @@ def make_memory(memory: str | Memory[Any], width: int | None, backend: str) -> M
             known = ", ".join(MEMORIES)
             raise ValueError(f"memory must be one of {known}, or a Memory; got {memory!r}")
         assert width is not None
-        return MEMORIES[memory](width, backend=backend)
+        return MEMORIES[memory](width, backend=_own_backend(MEMORIES[memory], backend))
     if not isinstance(memory, Memory):
         raise TypeError(f"memory must be a name or a Memory; got {type(memory).__name__}")
     if width is not None and memory.width != width:
@@ -56,3 +57,12 @@ def make_memory(memory: str | Memory[Any], width: int | None, backend: str) -> M
             "same"
         )
     return memory
+
+
+def _own_backend(memory: type[Memory[Any]], backend: str) -> str:
+    """The backend of a memory in a layer that has this one.
+
+    The kernels of a memory whose cells move are those of layers: by itself it has none.
+    """
+    in_layers = backend == "fused" and isinstance(vars(memory).get("kernel"), Moves)
+    return "auto" if in_layers else backend

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from pushpop.memory.base import CellMemory, TensorState
+from pushpop.memory.moves import Moves
 
 
 class SuperpositionState(TensorState):
@@ -31,6 +32,7 @@ class SuperpositionStack(CellMemory):
 
     kind = "superposition"
     gate_names = ("push", "pop", "noop")
+    kernel = Moves(shifts=(0, 2, 1), growth=1, inserts=True)
     picture = "positions"
     state_type = SuperpositionState
 

@@ -1,0 +1,165 @@
+"""The operator behind `fused.run` for memories whose cells move (`memory/moves.py`): the loop of
+`controller_loop.py` around `memory/walker_moves.py`, with its backward pass.
+
+Shapes are as there. A memory takes one value and three gates a step.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pushpop.layers.controller_loop import Backward, Kept, Weights, run_forward
+from pushpop.memory.autograd import refuse_second_derivative
+from pushpop.memory.moves import Moves
+
+GATES = 3
+
+
+class MovesOutput(NamedTuple):
+    """What `recurrence_moves` returns, in its order: its results, and what the backward pass needs
+    (`Kept` and the history)."""
+
+    hidden: Tensor  # [T, B, H]
+    carry: Tensor  # [B, S], the final h and reads
+    c: Tensor  # [B, H], final
+    cells: Tensor  # [R, N', D], final
+    values: Tensor  # [T, R, 1, D]
+    prev_carry: Tensor  # [T, B, S]
+    prev_c: Tensor  # [T, B, H]
+    activations: Tensor  # [T, B, K]
+    gates: Tensor  # [T, R, 3]
+    history: Tensor  # cells that are kept for the backward pass; empty if none are
+
+
+def plain_recurrence_moves(
+    moves: list[int], memories: int, keep: bool, cell: str, sizes: list[int], x: Tensor,
+    x_weight: Tensor, bias: Tensor, carry_weight: Tensor, value_weight: Tensor, value_bias: Tensor,
+    gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor, initial: Tensor,
+    gate_noise: Tensor | None, cell_noise: Tensor | None,
+) -> list[Tensor]:  # fmt: skip
+    """The fields of `MovesOutput`. `moves` is encoded; `keep` is whether to keep the history, which
+    the backward pass needs; the rest is as in `recurrence.RecurrenceInput`, `initial` [R, N, D] the
+    cells at the start.
+    """
+    from pushpop.memory.walker_moves import MovesWalker
+
+    out = _empty_output(moves, memories, keep, sizes, x, carry_weight, h, initial)
+    out.cells.zero_()
+    walker = MovesWalker(
+        Moves.decode(moves), memories, sizes, out.carry, h.shape[1], out.values, out.gates, initial,
+        out.cells, out.history if keep else None,
+    )  # fmt: skip
+    weights = Weights(
+        x_weight, bias, carry_weight, value_weight, value_bias, gate_weight, gate_bias
+    )
+    run_forward(
+        cell, GATES, sizes, walker, x, weights, h, c, read, gate_noise, cell_noise, Kept.of(out),
+        out.carry, out.c,
+    )  # fmt: skip
+    return list(out)
+
+
+recurrence_moves = torch.library.custom_op(
+    "pushpop::recurrence_moves", plain_recurrence_moves, mutates_args=(), device_types="cpu"
+)
+
+
+@recurrence_moves.register_fake
+def _(
+    moves: list[int], memories: int, keep: bool, cell: str, sizes: list[int], x: Tensor,
+    x_weight: Tensor, bias: Tensor, carry_weight: Tensor, value_weight: Tensor, value_bias: Tensor,
+    gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor, initial: Tensor,
+    gate_noise: Tensor | None, cell_noise: Tensor | None,
+) -> list[Tensor]:  # fmt: skip
+    return list(_empty_output(moves, memories, keep, sizes, x, carry_weight, h, initial))
+
+
+def _empty_output(
+    moves: list[int], memories: int, keep: bool, sizes: list[int], x: Tensor, carry_weight: Tensor,
+    h: Tensor, initial: Tensor,
+) -> MovesOutput:  # fmt: skip
+    (T, B, _), H, (K, S) = x.shape, h.shape[1], carry_weight.shape
+    (R, N, D), new, how = initial.shape, x.new_empty, Moves.decode(moves)
+    steps = sum(size > 0 for size in sizes)
+    return MovesOutput(
+        hidden=new(T, B, H),
+        carry=new(B, S),
+        c=new(B, H),
+        cells=new(R, how.cells(N, steps), D),
+        values=new(T, R, 1, D),
+        prev_carry=new(T, B, S),
+        prev_c=new(T, B, H),
+        activations=new(T, B, K),
+        gates=new(T, R, GATES),
+        history=new(R * D * how.kept(N, T) if keep else 0),
+    )
+
+
+@torch.library.custom_op("pushpop::recurrence_moves_backward", mutates_args=(), device_types="cpu")
+def recurrence_moves_backward(
+    moves: list[int], memories: int, cell: str, sizes: list[int], x: Tensor, x_weight: Tensor,
+    carry_weight: Tensor, value_weight: Tensor, gate_weight: Tensor, initial: Tensor,
+    kept: list[Tensor], history: Tensor, grad_hidden: Tensor | None, grad_carry: Tensor | None,
+    grad_c: Tensor | None, grad_cells: Tensor,
+) -> list[Tensor]:  # fmt: skip
+    """The gradients of `recurrence_moves`' tensors, in its order, from those of its results; `kept`
+    has the fields of `Kept`.
+    """
+    from pushpop.memory.walker_moves import BackwardMovesWalker
+
+    before = Kept(*kept)
+    loop = Backward(cell, sizes, x, before, grad_carry, grad_c)
+    walker = BackwardMovesWalker(
+        Moves.decode(moves), memories, sizes, loop.d_carry, before.hidden.shape[2], before.values,
+        before.gates, initial, history, grad_cells, loop.d_values, loop.d_gates,
+    )  # fmt: skip
+    gradients = loop.run(
+        GATES, walker, x_weight, carry_weight, value_weight, gate_weight, grad_hidden, None
+    )
+    return [*gradients, walker.finish()]
+
+
+@recurrence_moves_backward.register_fake
+def _(
+    moves: list[int], memories: int, cell: str, sizes: list[int], x: Tensor, x_weight: Tensor,
+    carry_weight: Tensor, value_weight: Tensor, gate_weight: Tensor, initial: Tensor,
+    kept: list[Tensor], *others: Tensor | None,
+) -> list[Tensor]:  # fmt: skip
+    _, B, H = Kept(*kept).hidden.shape
+    shapes = [
+        x.shape, x_weight.shape, carry_weight.shape[:1], carry_weight.shape,
+        value_weight.shape, value_weight.shape[:1], gate_weight.shape, gate_weight.shape[:1],
+        (B, H), (B, H), (B, carry_weight.shape[1] - H), initial.shape,
+    ]  # fmt: skip
+    return [x.new_empty(shape) for shape in shapes]
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
+    moves, memories, keep, cell, sizes, x, x_weight, _, carry_weight, value_weight = inputs[:10]
+    out = MovesOutput(*output)
+    assert keep
+    ctx.moves, ctx.memories, ctx.cell, ctx.sizes = moves, memories, cell, sizes
+    ctx.cells = out.cells.shape
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(
+        x, x_weight, carry_weight, value_weight, inputs[11], inputs[16], out.history, *Kept.of(out)
+    )
+
+
+def _backward(ctx: Any, grads: list[Tensor | None]) -> Any:
+    # Read once: checkpointing hands the saved tensors out only once.
+    x, x_weight, carry_weight, value_weight, gate_weight, initial, history, *kept = (
+        ctx.saved_tensors
+    )
+    grad = MovesOutput(*grads)  # type: ignore[arg-type]
+    grad_cells = x.new_zeros(ctx.cells) if grad.cells is None else grad.cells
+    gradients = recurrence_moves_backward(
+        ctx.moves, ctx.memories, ctx.cell, ctx.sizes, x, x_weight, carry_weight, value_weight,
+        gate_weight, initial, kept, history, grad.hidden, grad.carry, grad.c, grad_cells,
+    )  # fmt: skip
+    return None, None, None, None, None, *gradients, None, None
+
+
+recurrence_moves.register_autograd(_backward, setup_context=_setup_context)
+refuse_second_derivative(recurrence_moves_backward, "fused")
