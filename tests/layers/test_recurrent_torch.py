@@ -104,9 +104,15 @@ def test_gradient_checkpointing_gives_the_same_gradients(backend: str) -> None:
     torch.testing.assert_close(torch.autograd.grad(checkpointed.sum(), x)[0], wanted)
 
 
-def test_compiles_as_one_graph_with_lengths() -> None:
+@pytest.mark.parametrize("memory", ["stack", "superposition", "tape"])
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_compiles_as_one_graph_with_lengths(memory: str) -> None:
     torch.compiler.reset()
-    rnn = MemoryRNN(IN, H, "stack", D)
-    x = torch.randn(5, 2, IN)
+    rnn = MemoryRNN(IN, H, memory, D)
+    x = torch.randn(5, 2, IN, requires_grad=True)
     compiled = torch.compile(rnn, backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(compiled(x, None, [5, 2])[0], rnn(x, None, [5, 2])[0])
+    found, wanted = compiled(x, None, [5, 2])[0], rnn(x, None, [5, 2])[0]
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(
+        torch.autograd.grad(found.sum(), x), torch.autograd.grad(wanted.sum(), x)
+    )
