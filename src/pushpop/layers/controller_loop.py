@@ -208,3 +208,16 @@ class Backward:
             dv.T @ hidden, dv.sum(0), dg.T @ hidden, dg.sum(0),
             d_h.clone(), d_c, d_carry[:, H:].clone(),
         ]  # fmt: skip
+
+
+def gradient_shapes(
+    x: Tensor, x_weight: Tensor, carry_weight: Tensor, value_weight: Tensor, gate_weight: Tensor,
+    hidden: Tensor,
+) -> list[tuple[int, ...]]:  # fmt: skip
+    """The shapes of what `Backward.run` returns."""
+    _, B, H = hidden.shape
+    return [
+        x.shape, x_weight.shape, carry_weight.shape[:1], carry_weight.shape,
+        value_weight.shape, value_weight.shape[:1], gate_weight.shape, gate_weight.shape[:1],
+        (B, H), (B, H), (B, carry_weight.shape[1] - H),
+    ]  # fmt: skip

@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pushpop.layers.controller_loop import Backward, Kept, Weights, run_forward
+from pushpop.layers.controller_loop import (
+    Backward,
+    Kept,
+    Weights,
+    gradient_shapes,
+    run_forward,
+)
 from pushpop.memory.autograd import refuse_second_derivative
 
 
@@ -176,11 +182,9 @@ def empty_gradients(
     saved: list[Tensor], *grads: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
     """What a backward operator returns, empty."""
-    _, B, H = Saved(*saved).hidden.shape
+    weights = (x_weight, carry_weight, value_weight, gate_weight)
     shapes = [
-        x.shape, x_weight.shape, carry_weight.shape[:1], carry_weight.shape,
-        value_weight.shape, value_weight.shape[:1], gate_weight.shape, gate_weight.shape[:1],
-        (B, H), (B, H), (B, carry_weight.shape[1] - H), initial.shape, initial.shape[:2],
+        *gradient_shapes(x, *weights, Saved(*saved).hidden), initial.shape, initial.shape[:2]
     ]  # fmt: skip
     return [x.new_empty(shape) for shape in shapes]
 

@@ -9,11 +9,41 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pushpop.layers.controller_loop import Backward, Kept, Weights, run_forward
+from pushpop.layers.controller_loop import (
+    Backward,
+    Kept,
+    Weights,
+    gradient_shapes,
+    run_forward,
+)
 from pushpop.memory.autograd import refuse_second_derivative
 from pushpop.memory.moves import Moves
 
 GATES = 3
+
+
+class MovesInput(NamedTuple):
+    """What `recurrence_moves` takes, in its order; the rest is as in `RecurrenceInput`."""
+
+    moves: list[int]  # encoded
+    memories: int  # M
+    keep: bool  # whether to keep the history, which the backward pass needs
+    cell: str
+    sizes: list[int]
+    x: Tensor
+    x_weight: Tensor
+    bias: Tensor
+    carry_weight: Tensor
+    value_weight: Tensor  # [M*D, H]
+    value_bias: Tensor
+    gate_weight: Tensor  # [M*3, H]
+    gate_bias: Tensor
+    h: Tensor
+    c: Tensor
+    read: Tensor  # [B, M*D]
+    initial: Tensor  # [R, N, D], the cells at the start
+    gate_noise: Tensor | None
+    cell_noise: Tensor | None
 
 
 class MovesOutput(NamedTuple):
@@ -38,10 +68,7 @@ def plain_recurrence_moves(
     gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor, initial: Tensor,
     gate_noise: Tensor | None, cell_noise: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
-    """The fields of `MovesOutput`. `moves` is encoded; `keep` is whether to keep the history, which
-    the backward pass needs; the rest is as in `recurrence.RecurrenceInput`, `initial` [R, N, D] the
-    cells at the start.
-    """
+    """From the fields of `MovesInput` to those of `MovesOutput`."""
     from pushpop.memory.walker_moves import MovesWalker
 
     out = _empty_output(moves, memories, keep, sizes, x, carry_weight, h, initial)
@@ -66,13 +93,12 @@ recurrence_moves = torch.library.custom_op(
 
 
 @recurrence_moves.register_fake
-def _(
-    moves: list[int], memories: int, keep: bool, cell: str, sizes: list[int], x: Tensor,
-    x_weight: Tensor, bias: Tensor, carry_weight: Tensor, value_weight: Tensor, value_bias: Tensor,
-    gate_weight: Tensor, gate_bias: Tensor, h: Tensor, c: Tensor, read: Tensor, initial: Tensor,
-    gate_noise: Tensor | None, cell_noise: Tensor | None,
-) -> list[Tensor]:  # fmt: skip
-    return list(_empty_output(moves, memories, keep, sizes, x, carry_weight, h, initial))
+def _(*inputs: Any) -> list[Tensor]:
+    given = MovesInput(*inputs)
+    return list(_empty_output(
+        given.moves, given.memories, given.keep, given.sizes, given.x, given.carry_weight, given.h,
+        given.initial,
+    ))  # fmt: skip
 
 
 def _empty_output(
@@ -126,25 +152,22 @@ def _(
     carry_weight: Tensor, value_weight: Tensor, gate_weight: Tensor, initial: Tensor,
     kept: list[Tensor], *others: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
-    _, B, H = Kept(*kept).hidden.shape
-    shapes = [
-        x.shape, x_weight.shape, carry_weight.shape[:1], carry_weight.shape,
-        value_weight.shape, value_weight.shape[:1], gate_weight.shape, gate_weight.shape[:1],
-        (B, H), (B, H), (B, carry_weight.shape[1] - H), initial.shape,
-    ]  # fmt: skip
+    weights = (x_weight, carry_weight, value_weight, gate_weight)
+    shapes = [*gradient_shapes(x, *weights, Kept(*kept).hidden), initial.shape]
     return [x.new_empty(shape) for shape in shapes]
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
-    moves, memories, keep, cell, sizes, x, x_weight, _, carry_weight, value_weight = inputs[:10]
-    out = MovesOutput(*output)
-    assert keep
-    ctx.moves, ctx.memories, ctx.cell, ctx.sizes = moves, memories, cell, sizes
+    given, out = MovesInput(*inputs), MovesOutput(*output)
+    ctx.moves, ctx.memories, ctx.cell, ctx.sizes = (
+        given.moves, given.memories, given.cell, given.sizes,
+    )  # fmt: skip
     ctx.cells = out.cells.shape
     ctx.set_materialize_grads(False)
     ctx.save_for_backward(
-        x, x_weight, carry_weight, value_weight, inputs[11], inputs[16], out.history, *Kept.of(out)
-    )
+        given.x, given.x_weight, given.carry_weight, given.value_weight, given.gate_weight,
+        given.initial, out.history, *Kept.of(out),
+    )  # fmt: skip
 
 
 def _backward(ctx: Any, grads: list[Tensor | None]) -> Any:
