@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from machine import interleave, write_results
 from pushpop import MemoryRNN
+from recurrent_speed import check_agreement, train
 
 B, INPUT, HIDDEN, WIDTH = 128, 16, 64, 32
 MOVING = ("superposition", "tape")
@@ -34,9 +35,9 @@ def main() -> None:
             fused = MemoryRNN(INPUT, HIDDEN, memory, WIDTH, backend="fused")
             plain = MemoryRNN(INPUT, HIDDEN, memory, WIDTH, backend="reference")
             plain.load_state_dict(fused.state_dict())
-            _check_agreement(fused, plain, x)
+            check_agreement(fused, plain, x)
             layers[memory], layers[f"{memory} step by step"] = fused, plain
-        calls = {name: partial(_train, layer, x) for name, layer in layers.items()}
+        calls = {name: partial(train, layer, x) for name, layer in layers.items()}
         seconds = interleave(calls, dict.fromkeys(calls, 7), warmup=2)
         figures[f"{steps} steps"] = {
             "milliseconds": {name: round(1e3 * s, 1) for name, s in seconds.items()},
@@ -49,12 +50,6 @@ def main() -> None:
         print(f"{steps} steps: {figures[f'{steps} steps']}")
     setting = {"B": B, "input": INPUT, "hidden": HIDDEN, "memory_width": WIDTH, "threads": 1}
     write_results("moving_cells", {"setting": setting, **figures})
-
-
-def _train(layer: nn.Module, x: Tensor) -> list[Tensor]:
-    x = x.detach().requires_grad_()
-    output, _ = layer(x)
-    return [output.detach(), *torch.autograd.grad(output.sum(), [x, *layer.parameters()])]
 
 
 def _kept(layer: nn.Module, x: Tensor) -> int:
@@ -71,13 +66,6 @@ def _kept(layer: nn.Module, x: Tensor) -> int:
     with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         layer(x)
     return sum(storages.values())
-
-
-def _check_agreement(fused: nn.Module, plain: nn.Module, x: Tensor) -> None:
-    for found, wanted in zip(_train(fused, x), _train(plain, x), strict=True):
-        error = float((found - wanted).abs().max() / wanted.abs().max())
-        if error > 1e-3:
-            raise SystemExit(f"fused and step by step differ by {error}; nothing measured")
 
 
 if __name__ == "__main__":

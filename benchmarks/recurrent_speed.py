@@ -35,9 +35,9 @@ def main() -> None:
                     layer.backend = "reference"  # of the layer only: its memory keeps the kernels
                 layers[f"{memory} {backend}"] = layer
             layers[f"{memory} generic"].load_state_dict(layers[f"{memory} fused"].state_dict())
-            _check_agreement(layers[f"{memory} fused"], layers[f"{memory} generic"], x)
-        calls = {name: partial(_train, layer, x) for name, layer in layers.items()}
-        calls["nn.LSTM"] = partial(_train, lstm, x)
+            check_agreement(layers[f"{memory} fused"], layers[f"{memory} generic"], x)
+        calls = {name: partial(train, layer, x) for name, layer in layers.items()}
+        calls["nn.LSTM"] = partial(train, lstm, x)
         rounds = {name: ROUNDS[name.split()[-1].lower().removeprefix("nn.")] for name in calls}
         seconds = interleave(calls, rounds, warmup=2)
         figures[f"hidden {hidden}"] = {
@@ -57,14 +57,16 @@ def main() -> None:
     write_results("recurrent_speed", {"setting": setting, **figures})
 
 
-def _train(layer: nn.Module, x: Tensor) -> list[Tensor]:
+def train(layer: nn.Module, x: Tensor) -> list[Tensor]:
+    """The output and all gradients."""
     x = x.detach().requires_grad_()
     output, _ = layer(x)
     return [output.detach(), *torch.autograd.grad(output.sum(), [x, *layer.parameters()])]
 
 
-def _check_agreement(fused: nn.Module, generic: nn.Module, x: Tensor) -> None:
-    for found, wanted in zip(_train(fused, x), _train(generic, x), strict=True):
+def check_agreement(fused: nn.Module, generic: nn.Module, x: Tensor) -> None:
+    """Measure nothing unless both ways give the same."""
+    for found, wanted in zip(train(fused, x), train(generic, x), strict=True):
         error = float((found - wanted).abs().max() / wanted.abs().max())
         if error > 1e-3:
             raise SystemExit(f"fused and generic differ by {error}; nothing measured")

@@ -12,9 +12,11 @@ from pushpop.warmup import compile_kernels
 from tests.test_compiled import kernel, run_python  # noqa: F401  kernel is a fixture
 
 MODULES = [
+    "pushpop.layers.controls",
     "pushpop.layers.elementwise",
     "pushpop.memory.kernels",
     "pushpop.memory.kernels_backward",
+    "pushpop.memory.kernels_moves",
     "pushpop.memory.kernels_ring",
     "pushpop.tasks.chomsky_kernels",
     "pushpop.tasks.derivation",

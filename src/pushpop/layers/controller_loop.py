@@ -70,7 +70,8 @@ def run_forward(
 
     `mixed` gates at a time are a softmax; 0: each is a sigmoid.
     """
-    from pushpop.layers.elementwise import FORWARD, CellForward, GatesForward, gates_forward
+    from pushpop.layers.controls import GatesForward, gates_forward
+    from pushpop.layers.elementwise import FORWARD, CellForward
 
     (T, B, _), H = x.shape, h.shape[1]
     if sizes[-1] < B:  # padded steps are never written, but they take part in products
@@ -156,7 +157,8 @@ class Backward:
         The memory undoes its steps: it takes the gradients of its reads from `d_carry`, and writes
         those of values and gates into `d_values` and `d_gates`.
         """
-        from pushpop.layers.elementwise import BACKWARD, CellBackward, GatesBackward, gates_backward
+        from pushpop.layers.controls import GatesBackward, gates_backward
+        from pushpop.layers.elementwise import BACKWARD, CellBackward
 
         cell, sizes, x, kept = self._cell, self._sizes, self._x, self._kept
         d_blocks, d_carry, d_c = self._d_blocks, self.d_carry, self._d_c

@@ -1,15 +1,15 @@
-"""What a step does between its matrix products, in place: one compiled call, forward and backward.
+"""What a cell does between its matrix products, in place: one compiled call, forward and backward.
 
 "Blocks" are the H-wide parts of a cell before their functions (an LSTM's i, f, o, g), "activations"
 the same after them. Bundles of arrays are given as plain tuples, as in `memory/kernels.py`. Shapes:
-K the width of all blocks, S = H + reads, G gates and V numbers of values a step.
+K the width of all blocks, S = H + reads.
 
 Numba's own tanh is a call an element, so float32 rows use a rational approximation that vectorises
 (the one in Eigen; tests hold it to 3e-7). The loops are short and many so that each touches few
 arrays: the compiler then vectorises them.
 """
 
-from math import exp, tanh
+from math import tanh
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,18 +82,6 @@ class CellForward(NamedTuple):
     prev_c: Array  # [T, B, H]
 
 
-class GatesForward(NamedTuple):
-    """What the memory's gates and values are made from; `gates` holds noise (or 0) before."""
-
-    hidden: Array  # [T, B, H]
-    gate_weight: Array  # [G, H]
-    gate_bias: Array  # [G]
-    gates: Array  # [T, B, G]
-    value: Array  # [B, V], of this step, without bias
-    value_bias: Array  # [V]
-    values: Array  # [T, B, V]
-
-
 class CellBackward(NamedTuple):
     """The backward pass of CellForward; `d_` marks a gradient."""
 
@@ -105,19 +93,6 @@ class CellBackward(NamedTuple):
     d_blocks: Array  # [T, B, K]
     step_d_blocks: Array  # [B, K], a copy of d_blocks[t]
     direct: Array  # [B, H], what h_{t-1} gets straight from h_t (GRU); room for tanh(c_t) (LSTM)
-
-
-class GatesBackward(NamedTuple):
-    """The backward pass of GatesForward."""
-
-    values: Array  # [T, B, V]
-    d_values: Array  # [T, B, V]
-    step_d_values: Array  # [B, V], a copy of d_values[t]
-    gates: Array  # [T, B, G]
-    d_gates: Array  # [T, B, G]
-    gate_weight: Array  # [G, H]
-    grad_hidden: Array  # [T, B, H], of the layer's output
-    d_carry: Array  # [B, S]
 
 
 class PackedForward(NamedTuple):
@@ -218,84 +193,6 @@ def elman_forward(t, rows, arrays):
             out[k] = a[k]
         for k in range(a.size):
             h[k] = a[k]
-
-
-@_jit
-def _softmax(x):
-    """x = softmax(x), over a few gates."""
-    largest, total = x[0], x.dtype.type(0)
-    for e in range(1, x.size):
-        largest = max(largest, x[e])
-    for e in range(x.size):
-        x[e] = exp(x[e] - largest)
-        total += x[e]
-    for e in range(x.size):
-        x[e] /= total
-
-
-@_jit
-def gates_forward(t, rows, mixed, arrays):
-    """gates[t] = squash(W h_t + b + gates[t]) and values[t] = tanh(value + value_bias).
-
-    Gates are squashed by a sigmoid each, or `mixed` at a time by a softmax.
-    """
-    x = GatesForward(*arrays)
-    gates, value_bias = x.gates, x.value_bias
-    one = value_bias.dtype.type(1)
-    for b in range(rows):
-        h, v, value = x.hidden[t, b], x.values[t, b], x.value[b]
-        for k in range(v.size):
-            v[k] = value[k] + value_bias[k]
-        tanh_row(v)
-        for e in range(x.gate_bias.size):
-            weight = x.gate_weight[e]
-            logit = x.gate_bias[e] + gates[t, b, e]
-            for k in range(weight.size):
-                logit += weight[k] * h[k]
-            gates[t, b, e] = logit if mixed else one / (one + exp(-logit))
-        if mixed:
-            for e in range(0, x.gate_bias.size, mixed):
-                _softmax(gates[t, b, e : e + mixed])
-
-
-@_jit
-def _squash_backward(gates, d_gates, mixed):
-    """Gradients of gates become those of their logits."""
-    one = gates.dtype.type(1)
-    if not mixed:
-        for e in range(gates.size):
-            d_gates[e] *= gates[e] * (one - gates[e])
-        return
-    for start in range(0, gates.size, mixed):
-        mean = gates.dtype.type(0)
-        for e in range(start, start + mixed):
-            mean += gates[e] * d_gates[e]
-        for e in range(start, start + mixed):
-            d_gates[e] = gates[e] * (d_gates[e] - mean)
-
-
-@_jit
-def gates_backward(t, rows, mixed, arrays):
-    """Through the functions of values and gates, and from the gates on to h_t, to which the
-    gradient of the layer's output is added.
-    """
-    x = GatesBackward(*arrays)
-    gates, d_gates = x.gates, x.d_gates
-    one = gates.dtype.type(1)
-    for b in range(rows):
-        value, d, copy, d_h = x.values[t, b], x.d_values[t, b], x.step_d_values[b], x.d_carry[b]
-        for k in range(value.size):
-            d[k] *= one - value[k] * value[k]
-        for k in range(value.size):
-            copy[k] = d[k]
-        grad = x.grad_hidden[t, b]
-        for k in range(grad.size):
-            d_h[k] += grad[k]
-        _squash_backward(gates[t, b], d_gates[t, b], mixed)
-        for e in range(x.gate_weight.shape[0]):
-            weight, slope = x.gate_weight[e], d_gates[t, b, e]
-            for k in range(weight.size):
-                d_h[k] += slope * weight[k]
 
 
 @_jit
