@@ -4,9 +4,10 @@
 
 OLD and NEW are checkouts (their `src` is imported). Each tree has a process of its own that runs a
 case when it is asked to; the two are asked in turns, so that a slow moment of the machine falls on
-both. One thread, B=10, T=130, float32, forward+backward: the memories alone at width 256, and
-MemoryRNN with 256 hidden units and width 256. Printed is new / old: of the medians, of the minima
-(which a busy machine disturbs least), and the quartiles of the rounds' own ratios.
+both. One thread, float32, forward+backward. B=10, T=130: the memories alone at width 256, and
+MemoryRNN with 256 hidden units and width 256. "ragged": 128 sequences of 1 to 80 steps, 64 units,
+width 32. Printed is new / old: of the medians, of the minima (which a busy machine disturbs least),
+and the quartiles of the rounds' own ratios.
 """
 
 import argparse
@@ -20,7 +21,12 @@ from pathlib import Path
 
 T, B, D, HIDDEN, INPUT = 130, 10, 256, 256, 64
 KINDS = ("stack", "queue", "deque")
-NAMES = (*(f"memory {kind}" for kind in KINDS), *(f"rnn {kind}" for kind in KINDS))
+RAGGED_KINDS = (*KINDS, "superposition", "tape", "lstm")
+NAMES = tuple(
+    f"{what} {kind}"
+    for what, kinds in (("memory", KINDS), ("rnn", KINDS), ("ragged", RAGGED_KINDS))
+    for kind in kinds
+)
 
 
 def main() -> None:
@@ -32,7 +38,7 @@ def main() -> None:
     options = parser.parse_args()
     names = [name for name in NAMES if options.only in name]
     trees = [Tree(options.old), Tree(options.new)]
-    print("new / old        median   minimum  quartiles of a round    old, ms")
+    print(f"{'new / old':20}  median   minimum  quartiles of a round    old, ms")
     for name in names:
         for tree in trees:
             tree.measure(name)  # loads or compiles what the case needs
@@ -49,7 +55,7 @@ def _line(name: str, old: list[float], new: list[float]) -> str:
     low, _, high = statistics.quantiles([b / a for a, b in zip(old, new, strict=True)], n=4)
     median = statistics.median(new) / statistics.median(old)
     return (
-        f"{name:16} {median:7.3f}   {min(new) / min(old):7.3f}  {low:7.3f} ... {high:5.3f}"
+        f"{name:20} {median:7.3f}   {min(new) / min(old):7.3f}  {low:7.3f} ... {high:5.3f}"
         f"   {1e3 * min(old):12.2f}"
     )
 
@@ -84,7 +90,7 @@ class Tree:
 
 
 WORKER = "PUSHPOP_COMPARE_TREES_WORKER"
-CALLS = {"memory": 8, "rnn": 2}  # in a row, of which the fastest counts
+CALLS = {"memory": 8, "rnn": 2, "ragged": 2}  # in a row, of which the fastest counts
 
 
 def _work() -> None:
@@ -97,7 +103,7 @@ def _work() -> None:
         what, kind = name.split()
         if name not in cases:
             torch.manual_seed(0)
-            cases[name] = _memory(kind) if what == "memory" else _rnn(kind)
+            cases[name] = {"memory": _memory, "rnn": _rnn, "ragged": _ragged}[what](kind)
             cases[name]()
         best = float("inf")
         for _ in range(CALLS[what]):
@@ -135,6 +141,24 @@ def _rnn(kind: str) -> Callable[[], None]:
 
     def call() -> None:
         torch.autograd.grad(layer(x)[0].sum(), leaves)
+
+    return call
+
+
+def _ragged(kind: str) -> Callable[[], None]:
+    import torch
+
+    import pushpop
+
+    layer: torch.nn.Module = pushpop.DeepLSTM(16, 64, 1)
+    if kind != "lstm":
+        layer = pushpop.MemoryRNN(16, 64, kind, 32, output_size=16)
+    x = torch.randn(80, 128, 16, requires_grad=True)
+    lengths = [1 + 5 * row % 80 for row in range(128)]
+    leaves = [x, *layer.parameters()]
+
+    def call() -> None:
+        torch.autograd.grad(layer(x, lengths=lengths)[0].sum(), leaves)
 
     return call
 

@@ -7,7 +7,8 @@ pass runs the loop in reverse by hand.
 
 The products work on the same few buffers at every step; `carry` [B, S] holds h and the reads side
 by side, which is all that a step hands to the next but c and the memory. The compiled parts between
-them write down what the backward pass needs.
+them write down what the backward pass needs. What only that one reads of the cell is packed: N
+rows, those that have a first step, then those that have a second, and so on.
 
 A layer may have M memories: B sequences then have R = B*M rows of cells, row b*M + m for memory m
 of sequence b. A memory takes V values D wide and G gates a step. Values are projected in the order
@@ -49,9 +50,9 @@ class Kept(NamedTuple):
 
     hidden: Tensor  # [T, B, H], also what a layer's output is made of
     values: Tensor  # [T, R, V, D]
-    prev_carry: Tensor  # [T, B, S], before each step
-    prev_c: Tensor  # [T, B, H]
-    activations: Tensor  # [T, B, K]
+    prev_carry: Tensor  # [N, S], before each step
+    prev_c: Tensor  # [N, H]
+    activations: Tensor  # [N, K]
     gates: Tensor  # [T, R, G]
 
     @classmethod
@@ -74,10 +75,10 @@ def run_forward(
     from pushpop.layers.elementwise import FORWARD, CellForward
 
     (T, B, _), H = x.shape, h.shape[1]
-    if sizes[-1] < B:  # padded steps are never written, but they take part in products
-        for padded in (out.hidden, out.values, out.prev_carry, out.prev_c, out.activations):
-            padded.zero_()
-    elif cell != "lstm":
+    if sizes[-1] < B:  # padded steps are never written, and these are results
+        out.hidden.zero_()
+        out.values.zero_()
+    if cell != "lstm":
         out.prev_c.zero_()
     gates, values = out.gates.view(T, B, -1), out.values.view(T, B, -1)
     if gate_noise is None:
@@ -88,38 +89,45 @@ def run_forward(
     h_now.copy_(h)
     carry[:, H:].copy_(read)
     final_c.copy_(c)
-    from_carry, value = x.new_empty(out.activations.shape[1:]), x.new_empty(values.shape[1:])
-    from_x = x.new_empty(AHEAD, *from_carry.shape)
+    K = out.activations.shape[1]
+    from_carry, value = x.new_empty(B, K), x.new_empty(values.shape[1:])
+    from_x = x.new_empty(AHEAD * B, K)
     by_carry, by_h, by_x = (
         cache_padded(weights.carry_weight.T),
         weights.value_weight.T.contiguous(),
         cache_padded(weights.x_weight.T),
     )
-    cell_arrays = tuple(CellForward(
+    cell_arrays = CellForward(
         carry=as_array(carry), prev_carry=as_array(out.prev_carry),
         from_carry=as_array(from_carry), from_x=as_array(from_x), bias=as_array(weights.bias),
         activations=as_array(out.activations), hidden=as_array(out.hidden),
         c=as_array(final_c), prev_c=as_array(out.prev_c),
-    ))  # fmt: skip
+    )  # fmt: skip
     gate_arrays = tuple(GatesForward(
         hidden=as_array(out.hidden), gate_weight=as_array(weights.gate_weight),
         gate_bias=as_array(weights.gate_bias), gates=as_array(gates), value=as_array(value),
         value_bias=as_array(weights.value_bias), values=as_array(values),
     ))  # fmt: skip
-    forward = FORWARD[cell]
+    forward, start = FORWARD[cell], 0
     for t, n in enumerate(sizes):
         if n == 0:
             break
         if t % AHEAD == 0:
-            ahead = x[t : t + AHEAD]
-            torch.mm(ahead.reshape(-1, x.shape[2]), by_x, out=from_x[: len(ahead)].flatten(0, 1))
+            ahead = x[t : t + AHEAD, :n]
+            from_rows = from_x[: AHEAD * n].view(AHEAD, n, K)
+            torch.mm(ahead.reshape(-1, x.shape[2]), by_x, out=from_x[: len(ahead) * n])
             if cell_noise is not None:
-                from_x[: len(ahead), :, : cell_noise.shape[2]] += cell_noise[t : t + AHEAD]
-        torch.mm(carry, by_carry, out=from_carry)
-        forward(t, n, cell_arrays)
-        torch.mm(h_now, by_h, out=value)
+                noise = cell_noise[t : t + AHEAD, :n]
+                from_rows[: len(ahead), :, : noise.shape[2]] += noise
+            arrays = tuple(cell_arrays._replace(from_x=as_array(from_rows)))
+        if t == 0 or n < sizes[t - 1]:
+            carry_n, from_carry_n, h_n, value_n = carry[:n], from_carry[:n], h_now[:n], value[:n]
+        torch.mm(carry_n, by_carry, out=from_carry_n)
+        forward(t, start, n, arrays)
+        torch.mm(h_n, by_h, out=value_n)
         gates_forward(t, n, mixed, gate_arrays)
         memory.step(t, n)
+        start += n
 
 
 class Backward:
@@ -137,11 +145,10 @@ class Backward:
     ) -> None:  # fmt: skip
         _, B, H = kept.hidden.shape
         self._cell, self._sizes, self._x, self._kept = cell, sizes, x, kept
-        new = torch.zeros if sizes[-1] < B else torch.empty  # padded steps have no gradient
         self._d_blocks, self.d_values, self.d_gates = (
-            new(like.shape, dtype=x.dtype) for like in (kept.activations, kept.values, kept.gates)
+            torch.empty_like(like) for like in (kept.activations, kept.values, kept.gates)
         )
-        self.d_carry, self._d_c = x.new_zeros(kept.prev_carry.shape[1:]), x.new_zeros(B, H)
+        self.d_carry, self._d_c = x.new_zeros(B, kept.prev_carry.shape[1]), x.new_zeros(B, H)
         if grad_carry is not None:
             self.d_carry.copy_(grad_carry)
         if grad_c is not None:
@@ -166,9 +173,8 @@ class Backward:
         values, gates, d_values, d_gates = (
             each.view(T, B, -1) for each in (kept.values, kept.gates, self.d_values, self.d_gates)
         )
-        d_h, d_prev_carry, direct = d_carry[:, :H], torch.empty_like(d_carry), torch.zeros_like(d_c)
-        step_d_values = x.new_zeros(values.shape[1:])
-        step_d_blocks = x.new_zeros(d_blocks.shape[1:])
+        d_h, direct = d_carry[:, :H], torch.empty_like(d_c)
+        step_d_values = x.new_empty(values.shape[1:])
         grad_hidden = torch.zeros_like(kept.hidden) if grad_hidden is None else grad_hidden
         gate_arrays = tuple(GatesBackward(
             values=as_array(values), d_values=as_array(d_values),
@@ -179,37 +185,47 @@ class Backward:
         cell_arrays = tuple(CellBackward(
             prev_carry=as_array(kept.prev_carry), activations=as_array(kept.activations),
             prev_c=as_array(kept.prev_c), d_carry=as_array(d_carry), d_c=as_array(d_c),
-            d_blocks=as_array(d_blocks), step_d_blocks=as_array(step_d_blocks),
-            direct=as_array(direct),
+            d_blocks=as_array(d_blocks), direct=as_array(direct),
         ))  # fmt: skip
         by_blocks = cache_padded(carry_weight)
-        backward = BACKWARD[cell]
+        backward, n, start = BACKWARD[cell], 0, len(d_blocks)
         for t in range(T - 1, -1, -1):
-            n = sizes[t]
-            if n == 0:
+            if sizes[t] == 0:
                 continue
+            if n < sizes[t]:  # rows that ended before keep the gradient of their final state
+                n = sizes[t]
+                d_carry_n, d_h_n, direct_n = d_carry[:n], d_h[:n], direct[:n]
+                step_d_values_n = step_d_values[:n]
+            start -= n
             memory.step(t, n)
             if grad_values is not None:
                 d_values[t, :n] += grad_values[t].reshape(B, -1)[:n]
             gates_backward(t, n, mixed, gate_arrays)
-            d_h.addmm_(step_d_values, value_weight)
-            backward(t, n, cell_arrays)
-            if n == B:
-                torch.mm(step_d_blocks, by_blocks, out=d_carry)
-            else:  # rows that ended before keep the gradient of their final state
-                torch.mm(step_d_blocks, by_blocks, out=d_prev_carry)
-                d_carry[:n] = d_prev_carry[:n]
+            d_h_n.addmm_(step_d_values_n, value_weight)
+            backward(start, n, cell_arrays)
+            torch.mm(d_blocks[start : start + n], by_blocks, out=d_carry_n)
             if cell == "gru":
-                d_h[:n] += direct[:n]
-        dz, dv, dg, hidden = (
-            each.view(T * B, -1) for each in (d_blocks, d_values, d_gates, kept.hidden)
+                d_h_n += direct_n
+        real = _real_rows(sizes, B)
+        flat = (each.reshape(T * B, -1) for each in (x, d_values, d_gates, kept.hidden))
+        rows, dv, dg, hidden = (
+            each if real is None else each.index_select(0, real) for each in flat
         )
+        d_x = d_blocks @ x_weight
+        if real is not None:
+            d_x = x.new_zeros(T * B, x.shape[2]).index_copy_(0, real, d_x)
         return [
-            (dz @ x_weight).view(x.shape), dz.T @ x.reshape(T * B, -1), dz.sum(0),
-            dz.T @ kept.prev_carry.view(T * B, -1),
+            d_x.view(x.shape), d_blocks.T @ rows, d_blocks.sum(0), d_blocks.T @ kept.prev_carry,
             dv.T @ hidden, dv.sum(0), dg.T @ hidden, dg.sum(0),
             d_h.clone(), d_c, d_carry[:, H:].clone(),
         ]  # fmt: skip
+
+
+def _real_rows(sizes: list[int], batch: int) -> Tensor | None:
+    """The rows of [T*B, ...] that are not padding; `None`: all are real."""
+    if sizes[-1] == batch:
+        return None
+    return (torch.arange(batch) < torch.tensor(sizes)[:, None]).flatten().nonzero().flatten()
 
 
 def gradient_shapes(

@@ -6,10 +6,10 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from pushpop.layers import packed_lstm
-from pushpop.layers.lengths import Ragged, check_lengths
+from pushpop.layers.lengths import Ragged, check_lengths, pad
 from pushpop.layers.precision import check_input, check_like, outside_autocast
 from pushpop.layers.state import LSTMState
 from pushpop.memory import BACKENDS
@@ -144,7 +144,7 @@ class DeepLSTM(nn.Module):
                 x, torch.tensor(check_lengths(lengths, T, B)), enforce_sorted=False
             )
             packed_output, state = self._run_packed(packed, first)
-            output, _ = pad_packed_sequence(packed_output, total_length=T)
+            output = pad(packed_output, T)
         return (output.transpose(0, 1) if self.batch_first else output), state
 
     def step(self, x: Tensor, state: Pair | None = None) -> tuple[Tensor, LSTMState]:

@@ -2,7 +2,8 @@
 
 "Blocks" are the H-wide parts of a cell before their functions (an LSTM's i, f, o, g), "activations"
 the same after them. Bundles of arrays are given as plain tuples, as in `memory/kernels.py`. Shapes:
-K the width of all blocks, S = H + reads.
+K the width of all blocks, S = H + reads, N the steps of all sequences together: the rows that have
+a first step, then those that have a second, and so on (packed). A step's rows begin at `start`.
 
 Numba's own tanh is a call an element, so float32 rows use a rational approximation that vectorises
 (the one in Eigen; tests hold it to 3e-7). The loops are short and many so that each touches few
@@ -72,26 +73,25 @@ class CellForward(NamedTuple):
     """What a step of a controller works on."""
 
     carry: Array  # [B, S], h and the reads of the step before; h is replaced
-    prev_carry: Array  # [T, B, S], where `carry` is kept for the backward pass
+    prev_carry: Array  # [N, S], where `carry` is kept for the backward pass
     from_carry: Array  # [B, K], the share of h and the reads in the blocks
     from_x: Array  # [steps ahead, B, K], the input's share
     bias: Array  # [K]
-    activations: Array  # [T, B, K]
+    activations: Array  # [N, K]
     hidden: Array  # [T, B, H]
     c: Array  # [B, H]
-    prev_c: Array  # [T, B, H]
+    prev_c: Array  # [N, H]
 
 
 class CellBackward(NamedTuple):
     """The backward pass of CellForward; `d_` marks a gradient."""
 
-    prev_carry: Array  # [T, B, S]
-    activations: Array  # [T, B, K]
-    prev_c: Array  # [T, B, H]
+    prev_carry: Array  # [N, S]
+    activations: Array  # [N, K]
+    prev_c: Array  # [N, H]
     d_carry: Array  # [B, S]
     d_c: Array  # [B, H], of c_t and then of c_{t-1}
-    d_blocks: Array  # [T, B, K]
-    step_d_blocks: Array  # [B, K], a copy of d_blocks[t]
+    d_blocks: Array  # [N, K]
     direct: Array  # [B, H], what h_{t-1} gets straight from h_t (GRU); room for tanh(c_t) (LSTM)
 
 
@@ -120,12 +120,12 @@ class PackedBackward(NamedTuple):
 
 
 @_jit
-def _begin_row(t, b, x):
+def _begin_row(t, start, b, x):
     """Keep what the step starts from; the activations' row becomes the blocks."""
-    prev_carry, carry = x.prev_carry[t, b], x.carry[b]
+    prev_carry, carry = x.prev_carry[start + b], x.carry[b]
     for k in range(prev_carry.size):
         prev_carry[k] = carry[k]
-    blocks, from_carry, bias = x.activations[t, b], x.from_carry[b], x.bias
+    blocks, from_carry, bias = x.activations[start + b], x.from_carry[b], x.bias
     from_x = x.from_x[t % len(x.from_x), b]
     for k in range(blocks.size):
         blocks[k] = from_carry[k] + from_x[k] + bias[k]
@@ -150,26 +150,27 @@ def _lstm_row(a, c, prev_c, out):
 
 
 @_jit
-def lstm_forward(t, rows, arrays):
-    """activations[t] are i, f, o, g; h and c go on a step."""
+def lstm_forward(t, start, rows, arrays):
+    """activations are i, f, o, g; h and c go on a step."""
     x = CellForward(*arrays)
     H = x.c.shape[1]
     for b in range(rows):
-        _begin_row(t, b, x)
+        _begin_row(t, start, b, x)
         out, h = x.hidden[t, b], x.carry[b, :H]
-        _lstm_row(x.activations[t, b], x.c[b], x.prev_c[t, b], out)
+        _lstm_row(x.activations[start + b], x.c[b], x.prev_c[start + b], out)
         for k in range(H):
             h[k] = out[k]
 
 
 @_jit
-def gru_forward(t, rows, arrays):
-    """activations[t] are r, z, n, and h's share of n's block."""
+def gru_forward(t, start, rows, arrays):
+    """activations are r, z, n, and h's share of n's block."""
     x = CellForward(*arrays)
     H = x.c.shape[1]
     for b in range(rows):
-        _begin_row(t, b, x)
-        a, h, out, prev_h = x.activations[t, b], x.carry[b, :H], x.hidden[t, b], x.prev_carry[t, b]
+        _begin_row(t, start, b, x)
+        a, h, out = x.activations[start + b], x.carry[b, :H], x.hidden[t, b]
+        prev_h = x.prev_carry[start + b]
         r, keep, new, from_h = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
         sigmoid_row(a[: 2 * H])
         for k in range(H):
@@ -182,12 +183,12 @@ def gru_forward(t, rows, arrays):
 
 
 @_jit
-def elman_forward(t, rows, arrays):
-    """activations[t] are h."""
+def elman_forward(t, start, rows, arrays):
+    """activations are h."""
     x = CellForward(*arrays)
     for b in range(rows):
-        _begin_row(t, b, x)
-        a, out, h = x.activations[t, b], x.hidden[t, b], x.carry[b]
+        _begin_row(t, start, b, x)
+        a, out, h = x.activations[start + b], x.hidden[t, b], x.carry[b]
         tanh_row(a)
         for k in range(a.size):
             out[k] = a[k]
@@ -220,28 +221,26 @@ def _lstm_row_backward(a, prev_c, dh, dc, d_blocks, tanh_c):
 
 
 @_jit
-def lstm_backward(t, rows, arrays):
-    """d_blocks[t] and d_c from the gradients of h_t, d_carry[:, :H], and of c_t."""
+def lstm_backward(start, rows, arrays):
+    """d_blocks and d_c from the gradients of h_t, d_carry[:, :H], and of c_t."""
     x = CellBackward(*arrays)
     for b in range(rows):
-        d_blocks, copy = x.d_blocks[t, b], x.step_d_blocks[b]
+        row = start + b
         _lstm_row_backward(
-            x.activations[t, b], x.prev_c[t, b], x.d_carry[b], x.d_c[b], d_blocks, x.direct[b]
+            x.activations[row], x.prev_c[row], x.d_carry[b], x.d_c[b], x.d_blocks[row], x.direct[b]
         )
-        for k in range(d_blocks.size):
-            copy[k] = d_blocks[k]
 
 
 @_jit
-def gru_backward(t, rows, arrays):
-    """d_blocks[t] and `direct` from the gradient of h_t."""
+def gru_backward(start, rows, arrays):
+    """d_blocks and `direct` from the gradient of h_t."""
     x = CellBackward(*arrays)
     H = x.d_c.shape[1]
     one = x.d_c.dtype.type(1)
     for b in range(rows):
-        a, d_blocks, copy = x.activations[t, b], x.d_blocks[t, b], x.step_d_blocks[b]
+        a, d_blocks = x.activations[start + b], x.d_blocks[start + b]
         r, keep, new, from_h = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
-        dh, direct, prev_h = x.d_carry[b], x.direct[b], x.prev_carry[t, b]
+        dh, direct, prev_h = x.d_carry[b], x.direct[b], x.prev_carry[start + b]
         d_r, d_keep = d_blocks[:H], d_blocks[H : 2 * H]
         d_new, d_from_h = d_blocks[2 * H : 3 * H], d_blocks[3 * H :]
         for k in range(H):
@@ -254,22 +253,17 @@ def gru_backward(t, rows, arrays):
             d_keep[k] = dh[k] * (prev_h[k] - new[k]) * keep[k] * (one - keep[k])
         for k in range(H):
             direct[k] = dh[k] * keep[k]
-        for k in range(d_blocks.size):
-            copy[k] = d_blocks[k]
 
 
 @_jit
-def elman_backward(t, rows, arrays):
-    """d_blocks[t] from the gradient of h_t."""
+def elman_backward(start, rows, arrays):
+    """d_blocks from the gradient of h_t."""
     x = CellBackward(*arrays)
     one = x.d_c.dtype.type(1)
     for b in range(rows):
-        h, dh, d_blocks = x.activations[t, b], x.d_carry[b], x.d_blocks[t, b]
-        copy = x.step_d_blocks[b]
+        h, dh, d_blocks = x.activations[start + b], x.d_carry[b], x.d_blocks[start + b]
         for k in range(h.size):
             d_blocks[k] = dh[k] * (one - h[k] * h[k])
-        for k in range(h.size):
-            copy[k] = d_blocks[k]
 
 
 @_jit

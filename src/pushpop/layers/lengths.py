@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
 
 
 def check_lengths(lengths: Tensor | Sequence[int], steps: int, batch: int) -> list[int]:
@@ -34,7 +35,7 @@ class Ragged:
         order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
         back = sorted(range(len(order)), key=lambda place: order[place])
         self.order, self.back, self.lengths = _to_device([order, back, lengths], device)
-        self.sizes = [sum(length > t for length in lengths) for t in range(steps)]
+        self.sizes = row_counts(lengths, steps)
         self.steps = torch.arange(steps, device=device)[:, None]
         self.padded = self.steps >= self.lengths  # [T, B]
 
@@ -42,6 +43,32 @@ class Ragged:
     def reversed_steps(self) -> Tensor:
         """[T, B]: the real steps of each row from last to first, then the padded ones."""
         return torch.where(self.padded, self.steps, self.lengths - 1 - self.steps)
+
+
+def row_counts(lengths: list[int], steps: int) -> list[int]:
+    """How many rows have a step t, for each t."""
+    ends = [0] * (steps + 1)
+    for length in lengths:
+        ends[length] += 1
+    counts, left = [], len(lengths)
+    for ended in ends[:-1]:
+        left -= ended
+        counts.append(left)
+    return counts
+
+
+def pad(packed: PackedSequence, steps: int) -> Tensor:
+    """Packed rows as [T, B, ...], zeros where there is none: `pad_packed_sequence` to a length.
+
+    That one's backward pass copies the whole result once for every step.
+    """
+    data, sizes, order, _ = packed
+    B = int(sizes[0])
+    real = torch.arange(B) < sizes[:, None]
+    step, place = (each.to(data.device) for each in real.nonzero(as_tuple=True))
+    rows = step * B + (place if order is None else order[place])
+    flat = data.new_zeros(steps * B, *data.shape[1:]).index_copy(0, rows, data)
+    return flat.view(steps, B, *data.shape[1:])
 
 
 def _to_device(rows: list[list[int]], device: torch.device) -> Tensor:

@@ -129,10 +129,9 @@ class MemoryLayer(nn.Module):
             hidden, state = _run_step_by_step(self, x, state, sizes, noise)
         else:
             hidden, state = fused.run(kernels, self, x, state, sizes, noise)
-        if ragged is not None:
-            hidden, state = hidden[:, ragged.back], state.rows(ragged.back)
         output = torch.tanh(self.output(hidden))
         if ragged is not None:
+            output, state = output[:, ragged.back], state.rows(ragged.back)
             output = output.masked_fill(ragged.padded[..., None], 0)
         return output, state
 

@@ -2,7 +2,7 @@
 a walk over live cells (`memory/walker.py`), with its backward pass.
 
 Shapes are as there. A memory has E ends, and takes E values and 2*E gates a step: the pushes and
-then the pops.
+then the pops. On a GPU nothing is packed: [T, B, ...] stands for [N, ...].
 """
 
 from typing import Any, NamedTuple
@@ -54,9 +54,9 @@ class RecurrenceOutput(NamedTuple):
     strengths: Tensor  # [R, room], of the final cells (`memory.state.Walked`)
     row_ids: Tensor  # [R, room]
     counts: Tensor  # [R]
-    prev_carry: Tensor  # [T, B, S], before each step
-    prev_c: Tensor  # [T, B, H]
-    activations: Tensor  # [T, B, K]
+    prev_carry: Tensor  # [N, S], before each step
+    prev_c: Tensor  # [N, H]
+    activations: Tensor  # [N, K]
     gates: Tensor  # [T, R, 2*E]
     log_row_ids: Tensor  # [R, room], the log of the pops (`memory.kernels.PopLog`)
     log_strengths: Tensor  # [R, room]
@@ -91,7 +91,8 @@ def plain_recurrence(
     """From the fields of `RecurrenceInput` to those of `RecurrenceOutput`."""
     from pushpop.memory.walker import Walker
 
-    out = empty_output(memories, x, carry_weight, gate_bias, h, initial, strengths)
+    packed = (sum(sizes),)
+    out = empty_output(packed, memories, x, carry_weight, gate_bias, h, initial, strengths)
     log = (out.log_row_ids, out.log_strengths, out.dropped, out.trimmed_from)
     walker = Walker(
         kind, memories, out.carry, h.shape[1], out.values, out.gates, initial, strengths, log
@@ -116,15 +117,16 @@ recurrence = torch.library.custom_op(
 def _(*inputs: Any) -> list[Tensor]:
     given = RecurrenceInput(*inputs)
     return list(empty_output(
-        given.memories, given.x, given.carry_weight, given.gate_bias, given.h, given.initial,
-        given.strengths,
+        (sum(given.sizes),), given.memories, given.x, given.carry_weight, given.gate_bias, given.h,
+        given.initial, given.strengths,
     ))  # fmt: skip
 
 
 def empty_output(
-    memories: int, x: Tensor, carry_weight: Tensor, gate_bias: Tensor, h: Tensor, initial: Tensor,
-    strengths: Tensor,
+    steps: tuple[int, ...], memories: int, x: Tensor, carry_weight: Tensor, gate_bias: Tensor,
+    h: Tensor, initial: Tensor, strengths: Tensor,
 ) -> RecurrenceOutput:  # fmt: skip
+    """What the operator returns, empty; `steps` are (N,) or (T, B)."""
     (T, B, _), E = x.shape, gate_bias.shape[0] // (2 * memories)
     R, room = B * memories, strengths.shape[1] + T * E
     H, (K, S), new = h.shape[1], carry_weight.shape, x.new_empty
@@ -136,9 +138,9 @@ def empty_output(
         strengths=new(R, room),
         row_ids=new(R, room, dtype=torch.int64),
         counts=new(R, dtype=torch.int64),
-        prev_carry=new(T, B, S),
-        prev_c=new(T, B, H),
-        activations=new(T, B, K),
+        prev_carry=new(*steps, S),
+        prev_c=new(*steps, H),
+        activations=new(*steps, K),
         gates=new(T, R, 2 * E),
         log_row_ids=new(R, room, dtype=torch.int64),
         log_strengths=new(R, room),

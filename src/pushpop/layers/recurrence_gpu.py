@@ -38,8 +38,8 @@ def plain_recurrence_gpu(
     from pushpop.memory.triton_launch import OF_CELLS, block_options, live_width, on_device_of
     from pushpop.memory.triton_steps import begin_rows, finish_rows
 
-    out = empty_output(memories, x, carry_weight, gate_bias, h, initial, strengths)
     (T, B, _), H, (K, S) = x.shape, h.shape[1], carry_weight.shape
+    out = empty_output((T, B), memories, x, carry_weight, gate_bias, h, initial, strengths)
     R, N, D = initial.shape
     if sizes[-1] < B:  # padded steps are never written, but they take part in products
         for padded in (out.hidden, out.values, out.prev_carry, out.prev_c, out.gates):
@@ -103,8 +103,8 @@ recurrence_gpu = torch.library.custom_op(
 def _(*inputs: Any) -> list[Tensor]:
     given = RecurrenceInput(*inputs)
     return list(empty_output(
-        given.memories, given.x, given.carry_weight, given.gate_bias, given.h, given.initial,
-        given.strengths,
+        given.x.shape[:2], given.memories, given.x, given.carry_weight, given.gate_bias, given.h,
+        given.initial, given.strengths,
     ))  # fmt: skip
 
 

@@ -55,9 +55,9 @@ class MovesOutput(NamedTuple):
     c: Tensor  # [B, H], final
     cells: Tensor  # [R, N', D], final
     values: Tensor  # [T, R, 1, D]
-    prev_carry: Tensor  # [T, B, S]
-    prev_c: Tensor  # [T, B, H]
-    activations: Tensor  # [T, B, K]
+    prev_carry: Tensor  # [N, S]
+    prev_c: Tensor  # [N, H]
+    activations: Tensor  # [N, K]
     gates: Tensor  # [T, R, 3]
     history: Tensor  # cells that are kept for the backward pass; empty if none are
 
@@ -107,16 +107,16 @@ def _empty_output(
 ) -> MovesOutput:  # fmt: skip
     (T, B, _), H, (K, S) = x.shape, h.shape[1], carry_weight.shape
     (R, N, D), new, how = initial.shape, x.new_empty, Moves.decode(moves)
-    steps = sum(size > 0 for size in sizes)
+    steps, packed = sum(size > 0 for size in sizes), sum(sizes)
     return MovesOutput(
         hidden=new(T, B, H),
         carry=new(B, S),
         c=new(B, H),
         cells=new(R, how.cells(N, steps), D),
         values=new(T, R, 1, D),
-        prev_carry=new(T, B, S),
-        prev_c=new(T, B, H),
-        activations=new(T, B, K),
+        prev_carry=new(packed, S),
+        prev_c=new(packed, H),
+        activations=new(packed, K),
         gates=new(T, R, GATES),
         history=new(R * D * how.kept(N, T) if keep else 0),
     )

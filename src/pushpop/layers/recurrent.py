@@ -7,9 +7,9 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from pushpop.layers.lengths import Ragged, check_lengths
+from pushpop.layers.lengths import Ragged, check_lengths, pad
 from pushpop.layers.memory_layer import MemoryLayer, StartingBias
 from pushpop.layers.noise import NoiseLevels
 from pushpop.layers.precision import check_input, outside_autocast
@@ -247,7 +247,9 @@ class MemoryRNN(MemoryLayer):
         self, x: PackedSequence, state: LayerState | None, noise: NoiseLevels | None
     ) -> tuple[PackedSequence, LayerState]:
         """In the order of the packed rows, which the output must keep."""
-        padded, lengths = pad_packed_sequence(PackedSequence(x.data, x.batch_sizes))
+        sizes = x.batch_sizes
+        padded = pad(PackedSequence(x.data, sizes), len(sizes))
+        lengths = (torch.arange(padded.shape[1]) < sizes[:, None]).sum(0)
         check_input(padded, (3,), "packed steps of [I]", ("I", self.input_size), self.h0)
         order = x.sorted_indices
         states = [

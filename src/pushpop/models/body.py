@@ -14,6 +14,7 @@ from pushpop.layers import (
     NoiseLevels,
     RNNState,
 )
+from pushpop.layers.lengths import pad
 from pushpop.models.config import TransducerConfig
 
 RowLengths = Tensor | Sequence[int] | None
@@ -110,7 +111,7 @@ class PlainBody(nn.Module):
             counts = torch.as_tensor(lengths).cpu()
             packed = nn.utils.rnn.pack_padded_sequence(x, counts, enforce_sorted=False)
             packed_hidden, after = self.rnn(packed, before)
-            hidden, _ = nn.utils.rnn.pad_packed_sequence(packed_hidden, total_length=x.shape[0])
+            hidden = pad(packed_hidden, x.shape[0])
         return torch.tanh(self.output(hidden)), PlainState(after)
 
     def step(self, x: Tensor, state: PlainState | None = None) -> tuple[Tensor, PlainState]:

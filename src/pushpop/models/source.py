@@ -11,9 +11,10 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from pushpop.layers import NoiseLevels
+from pushpop.layers.lengths import pad
 from pushpop.models.body import Body, BodyState, RowLengths, SourceState
 from pushpop.models.config import TransducerConfig
 
@@ -34,7 +35,7 @@ class SourceEncoder(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """x [S, B, E], lengths [B] -> what the body reads [S, B, E], and the states [S, B, K]."""
         packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
-        states, _ = pad_packed_sequence(self.lstm(packed)[0], total_length=x.shape[0])
+        states = pad(self.lstm(packed)[0], x.shape[0])
         states = nn.functional.dropout(states, self.dropout, self.training)
         return x + self.output(states), states
 
