@@ -45,6 +45,7 @@ bench: $(READY)  ## measure speed and memory, about half an hour; writes results
 	$(BIN)/python benchmarks/memory_speed.py
 	$(BIN)/python benchmarks/recurrent_speed.py
 	$(BIN)/python benchmarks/moving_cells.py
+	$(BIN)/python benchmarks/ragged_speed.py
 	$(BIN)/python benchmarks/deep_lstm_speed.py
 	$(BIN)/python benchmarks/evaluation_speed.py
 	$(BIN)/python benchmarks/task_sampling.py
