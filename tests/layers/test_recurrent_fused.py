@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from pushpop import MemoryRNN
 from pushpop.layers import NoiseLevels
+from pushpop.layers.buffers import flushes_denormals
 from tests.layers.recurrent_layers import (
     BACKEND,
     CELL,
@@ -108,6 +109,25 @@ def test_several_memories_of_moving_cells(memory: str) -> None:
         found = everything(rnn, "fused", x, state, lengths)
         for a, b in zip(found, everything(rnn, "reference", x, state, lengths), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("memory", ["superposition", "tape"])
+@pytest.mark.parametrize("flushed", [False, True], ids=["counted", "flushed"])
+def test_tiny_contents_give_the_same_and_arithmetic_stays_as_it_was(
+    memory: str, flushed: bool
+) -> None:
+    rnn = MemoryRNN(IN, H, memory, D)
+    with torch.no_grad():
+        rnn.gates.bias[:] = torch.tensor([6.0, 0.0, -6.0])  # what moves little fades fast
+    x = torch.randn(60, 2, IN, requires_grad=True)
+    torch.set_flush_denormal(flushed)
+    try:
+        found = everything(rnn, "fused", x, None, None)
+        assert flushes_denormals() is flushed
+    finally:
+        torch.set_flush_denormal(False)
+    for a, b in zip(found, everything(rnn, "reference", x, None, None), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("memory", ["superposition", "tape"])

@@ -1,7 +1,8 @@
 """The operator behind `fused.run` for memories whose cells move (`memory/moves.py`): the loop of
 `controller_loop.py` around `memory/walker_moves.py`, with its backward pass.
 
-Shapes are as there. A memory takes one value and three gates a step.
+Shapes are as there. A memory takes one value and three gates a step. What it holds is multiplied by
+the share of a move at every step and soon is too small for full precision: hence the flushing.
 """
 
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pushpop.layers.buffers import flushed_denormals
 from pushpop.layers.controller_loop import (
     Backward,
     Kept,
@@ -80,10 +82,11 @@ def plain_recurrence_moves(
     weights = Weights(
         x_weight, bias, carry_weight, value_weight, value_bias, gate_weight, gate_bias
     )
-    run_forward(
-        cell, GATES, sizes, walker, x, weights, h, c, read, gate_noise, cell_noise, Kept.of(out),
-        out.carry, out.c,
-    )  # fmt: skip
+    with flushed_denormals():
+        run_forward(
+            cell, GATES, sizes, walker, x, weights, h, c, read, gate_noise, cell_noise,
+            Kept.of(out), out.carry, out.c,
+        )  # fmt: skip
     return list(out)
 
 
@@ -140,9 +143,10 @@ def recurrence_moves_backward(
         Moves.decode(moves), memories, sizes, loop.d_carry, before.hidden.shape[2], before.values,
         before.gates, initial, history, grad_cells, loop.d_values, loop.d_gates,
     )  # fmt: skip
-    gradients = loop.run(
-        GATES, walker, x_weight, carry_weight, value_weight, gate_weight, grad_hidden, None
-    )
+    with flushed_denormals():
+        gradients = loop.run(
+            GATES, walker, x_weight, carry_weight, value_weight, gate_weight, grad_hidden, None
+        )
     return [*gradients, walker.finish()]
 
 
