@@ -74,8 +74,9 @@ def chomsky_sentence() -> str:
     rows = [row for row in results("chomsky/table") if row["model"] in MEMORIES]
     parts = []
     for task in CHOMSKY:
-        best = max(
-            (row for row in rows if row["task"] == task), key=lambda row: (row["mean"], row["max"])
+        best = max(  # one seed says less than three
+            (row for row in rows if row["task"] == task),
+            key=lambda row: (row["seeds"], row["mean"], row["max"]),
         )
         theirs, _ = best_published(task)
         seeds = f"{best['seeds']} seed{'s' if best['seeds'] > 1 else ''}"
