@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from pushpop.layers.buffers import cache_padded
+from pushpop.layers.lengths import real_steps
 from pushpop.memory.state import as_array
 
 AHEAD = 16  # steps whose input is multiplied at once: few enough to stay in the cache
@@ -225,7 +226,7 @@ def _real_rows(sizes: list[int], batch: int) -> Tensor | None:
     """The rows of [T*B, ...] that are not padding; `None`: all are real."""
     if sizes[-1] == batch:
         return None
-    return (torch.arange(batch) < torch.tensor(sizes)[:, None]).flatten().nonzero().flatten()
+    return real_steps(torch.tensor(sizes), batch).flatten().nonzero().flatten()
 
 
 def gradient_shapes(

@@ -57,6 +57,11 @@ def row_counts(lengths: list[int], steps: int) -> list[int]:
     return counts
 
 
+def real_steps(counts: Tensor, batch: int) -> Tensor:
+    """[T, B]: whether a row has a step, of sorted rows, of which counts[t] have a step t."""
+    return torch.arange(batch) < counts[:, None]
+
+
 def pad(packed: PackedSequence, steps: int) -> Tensor:
     """Packed rows as [T, B, ...], zeros where there is none: `pad_packed_sequence` to a length.
 
@@ -64,8 +69,8 @@ def pad(packed: PackedSequence, steps: int) -> Tensor:
     """
     data, sizes, order, _ = packed
     B = int(sizes[0])
-    real = torch.arange(B) < sizes[:, None]
-    step, place = (each.to(data.device) for each in real.nonzero(as_tuple=True))
+    real = real_steps(sizes, B).nonzero(as_tuple=True)
+    step, place = (each.to(data.device) for each in real)
     rows = step * B + (place if order is None else order[place])
     flat = data.new_zeros(steps * B, *data.shape[1:]).index_copy(0, rows, data)
     return flat.view(steps, B, *data.shape[1:])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from pushpop.layers.lengths import Ragged, check_lengths, pad
+from pushpop.layers.lengths import Ragged, check_lengths, pad, real_steps
 from pushpop.layers.memory_layer import MemoryLayer, StartingBias
 from pushpop.layers.noise import NoiseLevels
 from pushpop.layers.precision import check_input, outside_autocast
@@ -249,7 +249,7 @@ class MemoryRNN(MemoryLayer):
         """In the order of the packed rows, which the output must keep."""
         sizes = x.batch_sizes
         padded = pad(PackedSequence(x.data, sizes), len(sizes))
-        lengths = (torch.arange(padded.shape[1]) < sizes[:, None]).sum(0)
+        lengths = real_steps(sizes, padded.shape[1]).sum(0)
         check_input(padded, (3,), "packed steps of [I]", ("I", self.input_size), self.h0)
         order = x.sorted_indices
         states = [
