@@ -1,13 +1,21 @@
-"""`pushpop evaluate --save` keeps accuracies by length with the run."""
+"""`pushpop evaluate --save` and sweeps keep accuracies by length with the run."""
 
 import json
+import os
+import shutil
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pushpop.cli import main
+from pushpop.experiments import measure
+from pushpop.experiments.jobs import perform, plan
+from pushpop.experiments.presets import load_preset
 from pushpop.experiments.records import read_lengths
 from pushpop.training import train
+from tests.experiments.sweeps import write_preset
 from tests.experiments.test_report import refused
 from tests.training.runs import tiny
 
@@ -39,3 +47,60 @@ def test_only_figures_of_a_finished_runs_own_model_are_kept(
     ):
         assert message in refused(["evaluate", run, "--save", *options], capsys)
     assert not (tmp_path / "run" / "lengths.json").exists()
+
+
+def swept_lengths(out: Path) -> dict[str, list[tuple[int, int]]]:
+    found = {path.parent.name: read_lengths(path)["rows"] for path in out.glob("*/lengths.json")}
+    return {run: [(row["length"], row["sequences"]) for row in rows] for run, rows in found.items()}
+
+
+def test_a_sweep_measures_its_finished_runs(tmp_path: Path, capsys: Captured) -> None:
+    out = tmp_path / "runs"
+    preset = write_preset(tmp_path, measure={"lengths": [4, 8], "sequences": 5})
+    sweep = ["sweep", preset, "--out", str(out), "--workers", "1"]
+    main(sweep)
+    both = [(4, 5), (8, 5)]
+    assert swept_lengths(out) == {"copy-queue": both, "reverse-queue": both}
+    swept = read_lengths(out / "copy-queue" / "lengths.json")
+    shutil.move(out / "copy-queue" / "lengths.json", tmp_path / "lengths.json")
+    main(["evaluate", str(out / "copy-queue"), "--lengths", "4,8", "--sequences", "5", "--save"])
+    assert read_lengths(out / "copy-queue" / "lengths.json") == swept
+    capsys.readouterr()
+    main(sweep)
+    assert "2 runs, 2 of them finished before" in capsys.readouterr().out
+
+
+def test_lengths_added_to_a_preset_are_measured_without_training_again(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    sweep = ["sweep", write_preset(tmp_path), "--out", str(out), "--workers", "1"]
+    main(sweep)
+    assert swept_lengths(out) == {}
+    before = (out / "copy-queue" / "metrics.jsonl").read_bytes()
+    write_preset(tmp_path, measure={"lengths": [4], "sequences": 5})
+    main(sweep)
+    write_preset(tmp_path, measure={"lengths": [4, 6], "sequences": 7})
+    main([*sweep, "--only", "task=copy"])
+    assert swept_lengths(out) == {"copy-queue": [(4, 7), (6, 7)], "reverse-queue": [(4, 5)]}
+    assert (out / "copy-queue" / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_measurement_that_is_stopped_keeps_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preset = load_preset(write_preset(tmp_path, measure={"lengths": [4, 6, 8], "sequences": 5}))
+    out, real = tmp_path / "runs", measure.evaluate
+
+    def stopped_at_6(model: Any, task: Any, lengths: Any, *args: Any, **options: Any) -> Any:
+        if lengths == (6, 6):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(model, task, lengths, *args, **options)
+
+    monkeypatch.setattr(measure, "evaluate", stopped_at_6)
+    (job, _) = plan(preset.runs, out)
+    assert perform(job).kind == "stopped"
+    assert swept_lengths(out) == {"copy-queue": [(4, 5)]}
+    assert not plan(preset.runs, out)[0].finished
+    monkeypatch.undo()
+    assert perform(job).kind == "done"
+    assert swept_lengths(out) == {"copy-queue": [(4, 5), (6, 5), (8, 5)]}
+    assert plan(preset.runs, out)[0].finished

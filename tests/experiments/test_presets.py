@@ -169,6 +169,18 @@ def test_only_selects_by_option() -> None:
             {"rows": [{"task": "copy", "seed": 1}], "grid": {"seed": [1]}},
             "mine.yaml: seed is both in grid and in rows",
         ),
+        ({"measure": 8}, "mine.yaml: measure: 8, expected key: value lines"),
+        (
+            {"measure": {"lenghts": [8]}},
+            "mine.yaml: measure: unknown key 'lenghts'; did you mean 'lengths'?",
+        ),
+        ({"measure": {"lengths": "8,9"}}, "measure: lengths is '8,9', expected a list of numbers"),
+        ({"measure": {"lengths": [8, 0]}}, "measure: lengths: 0, expected a number, at least 1"),
+        ({"measure": {"sequences": 2.5}}, "measure: sequences: 2.5, expected a number, at least 1"),
+        (
+            {"base": {"task": "words.tsv"}, "measure": {"lengths": [8]}},
+            "mine.yaml: measure: words.tsv is a file of pairs; expected tasks",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_file_key_and_value(data: Any, message: str) -> None:

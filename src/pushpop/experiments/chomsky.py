@@ -15,7 +15,6 @@ from typing import Any
 
 from pushpop.experiments.figures import length_panels
 from pushpop.experiments.records import RunRecord
-from pushpop.experiments.summaries import measured_lengths
 from pushpop.experiments.table import markdown_table
 from pushpop.tasks import get_task
 from pushpop.tasks.chomsky import PREFIX, ChomskyTask
@@ -196,7 +195,7 @@ def score_figures(runs: list[RunRecord]) -> dict[str, tuple[str, str]]:
         panels: dict[str, list[RunRecord]] = {}
         for task in (PREFIX + name for name in names):
             here = [run for run in runs if run.config.task == task]
-            measured = [run for run in here if run.report is not None and measured_lengths(run)]
+            measured = [run for run in here if run.report is not None and run.measured_lengths]
             best: dict[str, RunRecord] = {}
             for run in sorted(measured, key=lambda run: run.report["test"]["accuracy"]):  # type: ignore[index]
                 best[run.model] = run

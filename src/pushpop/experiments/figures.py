@@ -8,7 +8,6 @@ from typing import Any
 from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
 from pushpop.experiments.records import RunRecord
 from pushpop.experiments.selection import Choice
-from pushpop.experiments.summaries import measured_lengths
 
 INK = "#3a3f45"
 """Of text and axes; in a page it becomes the colour of the page's text."""
@@ -84,7 +83,7 @@ def convergence(choices: list[Choice], recipe: str) -> str | None:
 def accuracy_by_length(choices: list[Choice], recipe: str) -> str | None:
     """Coarse accuracy against the length of the source, a panel a task."""
     runs = _by_task(choices, recipe)
-    runs = {task: [run for run in found if measured_lengths(run)] for task, found in runs.items()}
+    runs = {task: [run for run in found if run.measured_lengths] for task, found in runs.items()}
     runs = {task: found for task, found in runs.items() if found}
     return length_panels(runs, "coarse") if runs else None
 
@@ -103,11 +102,11 @@ def length_panels(
         figure = Figure(figsize=(7, 2.1 * rows + 0.9), layout="constrained")
         panels = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False)
         every = sorted(
-            {n for found in runs.values() for run in found for n in measured_lengths(run)}
+            {n for found in runs.values() for run in found for n in run.measured_lengths}
         )
         for panel, (task, found) in zip(panels.flat, runs.items(), strict=False):
             for run in found:
-                rows_found = sorted(measured_lengths(run).items())
+                rows_found = sorted(run.measured_lengths.items())
                 lengths = [length for length, _ in rows_found]
                 values = [row[grain] for _, row in rows_found]
                 name = PAPER_MODELS.get(run.model, run.model)

@@ -2,13 +2,14 @@
 
 import logging
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pushpop.errors import InputError
+from pushpop.experiments.measure import NO_MEASUREMENT, Measurement, measure
 from pushpop.experiments.presets import PlannedRun, identity
-from pushpop.experiments.records import find_runs
+from pushpop.experiments.records import find_runs, read_run
 from pushpop.training import Diverged, RunDirectory, TrainConfig, train
 from pushpop.training.run import TRAINING_FILE, RunLocked, is_final
 from pushpop.training.view import PlainView
@@ -22,24 +23,27 @@ LOCK_TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Job:
-    """A run, where it belongs, and where what it says is written."""
+    """A run, where it belongs, where what it says is written, and what is measured of it."""
 
     name: str
     directory: Path
     log: Path
     config: TrainConfig
+    measurement: Measurement = NO_MEASUREMENT
     finished: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         paths = {"directory": str(self.directory.resolve()), "log": str(self.log.resolve())}
-        return {"name": self.name, **paths, "config": self.config.to_dict()}
+        options = {"config": self.config.to_dict(), "measurement": asdict(self.measurement)}
+        return {"name": self.name, **paths, **options}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Job":
         """Undo `to_dict`."""
-        config = TrainConfig.from_saved(data["config"])
-        return cls(data["name"], Path(data["directory"]), Path(data["log"]), config)
+        config, wanted = TrainConfig.from_saved(data["config"]), data["measurement"]
+        measurement = Measurement(tuple(wanted["lengths"]), wanted["sequences"])
+        return cls(data["name"], Path(data["directory"]), Path(data["log"]), config, measurement)
 
 
 @dataclass(frozen=True)
@@ -76,14 +80,17 @@ def plan(runs: tuple[PlannedRun, ...], out: Path, exact: bool = False) -> list[J
             least = before.batches_done() if exact else before.config().steps
             config = replace(config, steps=max(config.steps, least))
             report = before.report()
-            finished = report is not None and is_final(report, config)
+            if report is not None and is_final(report, config):
+                finished = not run.measurement.missing(read_run(path))
         taken.add(name)
-        jobs.append(Job(name, out / name, out / LOGS / f"{name}.log", config, finished))
+        log = out / LOGS / f"{name}.log"
+        jobs.append(Job(name, out / name, log, config, run.measurement, finished))
     return jobs
 
 
 def perform(job: Job) -> Outcome:
-    """Train, in this process. A worker that was given up may still be at it: it is waited for."""
+    """Train and measure, in this process. A worker that was given up may still be at it: it is
+    waited for."""
     until = time.monotonic() + LOCK_TIMEOUT
     try:
         while True:
@@ -94,6 +101,7 @@ def perform(job: Job) -> Outcome:
                 if time.monotonic() > until:
                     raise
             time.sleep(0.5)
+        measure(job.directory, job.measurement)
     except (KeyboardInterrupt, SystemExit):
         return Outcome(job.name, "stopped")
     except (InputError, Diverged) as error:

@@ -4,34 +4,40 @@ name, description    what it is
 base                 options that every run has
 rows                 a list of further options, a run each
 grid                 for some options a list of values: all rows for every combination
+measure              lengths: at which finished runs are tested, one by one; sequences: how many
+                     are drawn of each
 
 Options are those of `pushpop train`, and `model`: stack, queue, deque, lstm1, lstm2...
 """
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from pushpop.errors import InputError, did_you_mean, reading
+from pushpop.experiments.measure import NO_MEASUREMENT, Measurement
 from pushpop.experiments.paper import model_name, model_options
+from pushpop.tasks.pairs_open import is_pairs_file
 from pushpop.training import TrainConfig
 from pushpop.training.config import CHANGEABLE
 from pushpop.training.run import task_stem
 
-KEYS = ("name", "description", "base", "rows", "grid")
+KEYS = ("name", "description", "base", "rows", "grid", "measure")
 SHORT_NAMES = {"learning_rate": "lr", "memory_width": "width"}
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """The options of a run, and a name made of what varies in its preset."""
+    """The options of a run, a name made of what varies in its preset, and what is measured of it
+    when it is finished."""
 
     name: str
     config: TrainConfig
+    measurement: Measurement = NO_MEASUREMENT
 
 
 @dataclass(frozen=True)
@@ -97,18 +103,24 @@ def read_preset(data: Any, where: str, override: Mapping[str, Any]) -> Preset:
         for row in rows:
             if name in row:
                 raise InputError(f"{where}: {name} is both in grid and in rows")
+    measurement = _measurement(data.get("measure") or {}, f"{where}: measure")
     axes = list(dict.fromkeys([name for row in rows for name in row] + list(grid)))
     runs: dict[str, PlannedRun] = {}
     planned = set()
     for given in _combinations(base, rows, grid):
         config = _config({**given, **override}, where)
+        if measurement.lengths and is_pairs_file(config.task):
+            raise InputError(
+                f"{where}: measure: {config.task} is a file of pairs; expected tasks, of which "
+                "sources of any length can be drawn"
+            )
         name = run_name(config, axes)
         if (key := identity(config)) in planned:
             raise InputError(f"{where}: {name} is in it twice")
         planned.add(key)
         free = (f"{name}-{k}" if k > 1 else name for k in range(1, len(runs) + 2))
         name = next(name for name in free if name not in runs)
-        runs[name] = PlannedRun(name, config)
+        runs[name] = PlannedRun(name, config, measurement)
     title = data.get("name") or Path(where).stem
     return Preset(title, " ".join(data.get("description", "").split()), tuple(runs.values()))
 
@@ -189,6 +201,23 @@ def _config(given: dict[str, Any], where: str) -> TrainConfig:
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     return TrainConfig.from_dict(given, where)
+
+
+def _measurement(data: Any, where: str) -> Measurement:
+    given = _mapping(data, where)
+    known = [each.name for each in fields(Measurement)]
+    for key in given:
+        if key not in known:
+            hint = did_you_mean(key, known)
+            raise InputError(f"{where}: unknown key {key!r}{hint}; expected {' and '.join(known)}")
+    lengths = given.get("lengths", [])
+    sequences = given.get("sequences", Measurement.sequences)
+    if not isinstance(lengths, list):
+        raise InputError(f"{where}: lengths is {lengths!r}, expected a list of numbers")
+    for name, value in (*(("lengths", length) for length in lengths), ("sequences", sequences)):
+        if type(value) is not int or value < 1:
+            raise InputError(f"{where}: {name}: {value!r}, expected a number, at least 1")
+    return Measurement(tuple(lengths), sequences)
 
 
 def _mapping(data: Any, where: str) -> dict[str, Any]:

@@ -81,6 +81,13 @@ class RunRecord:
         return min(found.values(), default=None)
 
     @property
+    def measured_lengths(self) -> dict[int, dict[str, Any]]:
+        """Accuracies by length, of the model that the run has now."""
+        if self.lengths.get("step") != self.kept_step:
+            return {}
+        return {row["length"]: row for row in self.lengths["rows"]}
+
+    @property
     def solved(self) -> bool:
         """Whether it is finished and the model that it kept solves the task, on fresh draws."""
         return self.report is not None and is_solved(self.report)

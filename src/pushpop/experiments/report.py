@@ -14,7 +14,6 @@ from pushpop.experiments.summaries import (
     Summary,
     all_runs_csv,
     length_table,
-    measured_lengths,
     seed_table,
     size_table,
 )
@@ -69,7 +68,7 @@ def make_report(folder: Path) -> Report:
         f"{run.name}: lengths.json is of the model after batch {run.lengths['step']}, the run's "
         f"is after {run.kept_step}: left out"
         for run in runs
-        if run.lengths and not measured_lengths(run)
+        if run.lengths and not run.measured_lengths
     ]
     files = {
         "table.md": to_markdown(rows),

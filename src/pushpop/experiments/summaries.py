@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import median
-from typing import Any
 
 from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
 from pushpop.experiments.presets import identity
@@ -63,20 +62,13 @@ def size_table() -> Summary:
     )
 
 
-def measured_lengths(run: RunRecord) -> dict[int, dict[str, Any]]:
-    """Accuracies by length, of the model that the run has now."""
-    if run.lengths.get("step") != run.kept_step:
-        return {}
-    return {row["length"]: row for row in run.lengths["rows"]}
-
-
 def length_table(choices: list[Choice]) -> Summary:
     """Accuracy at single lengths, far beyond those of training."""
-    runs = [choice.run for choice in choices if choice.run and measured_lengths(choice.run)]
-    lengths = sorted({length for run in runs for length in measured_lengths(run)})
+    runs = [choice.run for choice in choices if choice.run and choice.run.measured_lengths]
+    lengths = sorted({length for run in runs for length in run.measured_lengths})
     lines = []
     for run in runs:
-        found = measured_lengths(run)
+        found = run.measured_lengths
         figures = [
             f"{found[n]['coarse']:.2f} / {found[n]['fine']:.2f}" if n in found else ""
             for n in lengths
