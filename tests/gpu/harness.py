@@ -36,7 +36,7 @@ from tests.gpu.launch import Report, emulated
 
 BARRIER = "tl.debug_barrier()"
 ROWS = ("begin_rows", "step_rows", "finish_rows")
-ROWS_BACKWARD = ("begin_rows_backward", "step_rows_backward", "finish_rows_backward")
+ROWS_BACKWARD = ("begin_rows_backward", "finish_rows_backward")
 KERNELS = [
     (triton_walk, "walk_forward"),
     (triton_walk_backward, "walk_backward"),

@@ -13,7 +13,7 @@ from triton.runtime import interpreter
 
 from pushpop import MemoryAttention, MemoryState
 from pushpop.memory import linked, ops, triton_steps
-from pushpop.memory.triton_launch import block_options, live_width, live_width_backward
+from pushpop.memory.triton_launch import block_options, live_width
 
 from .samples import PAPER, Sample, look_at_everything, sample
 from .test_agreement import run, worst
@@ -117,28 +117,6 @@ def test_a_step_a_launch_is_the_same_walk(kind: str) -> None:
     triton_steps.finish_rows[(R,)](s, ids, ends, *of_log, *out.final, room, width, CELLS=64)
     torch.testing.assert_close(table[:, :, 3:].reshape(values.shape), wanted.reads)
     torch.testing.assert_close(tuple(out)[1:], tuple(wanted)[1:])
-
-    grad_reads, grad_final = torch.randn_like(values), torch.randn_like(wanted.strengths)
-    grad_table = torch.zeros_like(table)
-    grad_table[:, :, 3:] = grad_reads.reshape(T, 2, -1)
-    width = live_width_backward(number, room)
-    s, ids, ends = buffers(values, R, width)
-    g, grad_gates = torch.empty_like(s), torch.empty_like(gates)
-    grad_values, grad_initial = torch.zeros_like(values), torch.zeros_like(initial)
-    grad_strengths = torch.zeros_like(strengths)
-    triton_steps.begin_rows_backward[(R,)](
-        *out.final, out.dropped, grad_final, s, g, ids, ends, T, R, room, width, CELLS=64
-    )
-    for t in reversed(range(T)):
-        triton_steps.step_rows_backward[(R,)](
-            t, values, initial, grad_table[t, :, 3:], s, g, ids, ends, *out.log,
-            grad_values, grad_gates, grad_initial,
-            *sizes, width, table.stride(1), 2, KIND=number, **block_options(D),
-        )  # fmt: skip
-    triton_steps.finish_rows_backward[(R,)](g, ids, ends, grad_strengths, width, CELLS=64)
-    found = (grad_values, *grad_gates.split(E, -1), grad_initial, grad_strengths)
-    saved = (values, initial, *wanted[1:])
-    torch.testing.assert_close(found, ops.walk_backward(number, *saved, grad_reads, grad_final))
 
 
 def buffers(like: Tensor, rows: int, width: int) -> tuple[Tensor, Tensor, Tensor]:

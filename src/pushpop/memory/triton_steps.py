@@ -1,10 +1,10 @@
 """The Triton walk a time step a launch, for layers whose gates depend on the reads.
 
 The order of launches is that of the CPU's `walker.py`: `begin_rows`, a `step_rows` for each t,
-`finish_rows`; then `begin_rows_backward`, a `step_rows_backward` for each t from the last to the
-first, `finish_rows_backward`. A layer with work of its own around the memory's step calls
-`triton_walk.step` and `triton_walk_backward.step_backward` from a kernel of its own instead, as the
-kernels here do: `load_ends`, the step, `store_ends`.
+`finish_rows`; then `begin_rows_backward`, a step backward for each t from the last to the first,
+`finish_rows_backward`. A layer has work of its own around the memory's steps, so it calls
+`triton_walk.step` and `triton_walk_backward.step_backward` from kernels of its own
+(`layers/triton_controls.py`), as `step_rows` does: `load_ends`, the step, `store_ends`.
 
 Between launches the ends of row r are in `ends` [R, 4], int32: lo, hi, n_logged, nothing. A layer
 with several memories a sequence has R = B * memories rows, row b * memories + m for memory m of
@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 from pushpop.memory.triton_walk import DEQUE, begin, finish, step
-from pushpop.memory.triton_walk_backward import begin_backward, finish_backward, step_backward
+from pushpop.memory.triton_walk_backward import begin_backward, finish_backward
 
 
 @triton.jit
@@ -97,29 +97,6 @@ def begin_rows_backward(
     lo, hi, n_logged = begin_backward(
         final_strengths, final_ids, counts, dropped, grad_final, row, T, R, room, width - room,
         s + row * width, g + row * width, ids + row * width, CELLS,
-    )  # fmt: skip
-    store_ends(ends, row, lo, hi, n_logged)
-
-
-@triton.jit(do_not_specialize=["t", "R", "room", "width", "stride", "memories"])
-def step_rows_backward(
-    t, pushed, initial, grad_table, s, g, ids, ends, log_ids, log_strengths, dropped, trimmed_from,
-    grad_pushed, grad_gates, grad_initial, R, D, room, width, stride, memories,
-    KIND: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Undo `step_rows`; grid (rows,). grad_gates [T, R, 2*E] takes the gradients of its gates."""
-    E: tl.constexpr = 2 if KIND == DEQUE else 1
-    row = tl.program_id(0).to(tl.int64)
-    at = row + (row * 0 + t) * R
-    columns = tl.arange(0, BLOCK)
-    grad_read = grad_table + (row // memories) * stride + (row % memories) * E * D
-    lo, hi, n_logged = load_ends(ends, row)
-    lo, hi, n_logged = step_backward(
-        KIND, at, pushed, initial, grad_read,
-        s + row * width, g + row * width, ids + row * width, lo, hi, n_logged,
-        log_ids + row * room, log_strengths + row * room, dropped, trimmed_from,
-        grad_pushed, grad_gates + at * 2 * E, grad_gates + at * 2 * E + E, grad_initial,
-        D, columns, columns < D,
     )  # fmt: skip
     store_ends(ends, row, lo, hi, n_logged)
 

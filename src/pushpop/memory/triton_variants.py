@@ -34,7 +34,7 @@ TARGETS = {
     "gfx942": GPUTarget("hip", "gfx942", 64),  # MI300
 }
 
-VALUES = {"pushed", "initial", "reads", "grad_reads", "table", "grad_table"}
+VALUES = {"pushed", "initial", "reads", "grad_reads", "table"}
 ROW_IDS = {"ids", "final_ids", "log_ids", "counts", "dropped"}
 INDICES = {"ends", "link", "depth", "n_full", "cut_cell"}
 SIZES = {"after", "before", "t", "T", "R", "N", "D", "room", "width", "stride", "memories"}
@@ -99,7 +99,6 @@ def variants() -> list[Variant]:
         (triton_walk.walk_forward, False),
         (triton_steps.step_rows, False),
         (triton_walk_backward.walk_backward, True),
-        (triton_steps.step_rows_backward, True),
     )
     of_any = (triton_steps.begin_rows, triton_steps.finish_rows,
               triton_steps.begin_rows_backward, triton_steps.finish_rows_backward)  # fmt: skip
