@@ -111,6 +111,20 @@ def test_markdown_csv_and_a_figure_for_each_level_with_measured_lengths(runs: Pa
     assert ">chomsky/parity<" in files["accuracy-regular.svg"]
 
 
+def test_a_task_that_a_seed_has_solved_is_bold(runs: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(runs, tmp_path / "copy")
+    for name, accuracy in (("parity-rnn1-seed0", 0.99), ("parity-stack-seed0", 0.98)):
+        path = copy / f"chomsky-{name}" / "report.json"
+        report = json.loads(path.read_text())
+        report["test"]["accuracy"] = accuracy
+        path.write_text(json.dumps(report))
+    table = make_report(copy).files["table.md"]
+    line = next(line for line in table.splitlines() if line.startswith("| parity "))
+    _, solved, unsolved, _ = line.rsplit("|", 4)[:4]
+    assert solved.strip().startswith("**0.990 / ")
+    assert unsolved.strip().startswith("0.980 / ")
+
+
 def test_an_unfinished_run_is_left_out_with_a_word(runs: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(runs, tmp_path / "copy")
     (copy / "chomsky-parity-rnn1-seed0" / "report.json").unlink()

@@ -14,7 +14,7 @@ from statistics import mean
 from typing import Any
 
 from pushpop.experiments.figures import length_panels
-from pushpop.experiments.records import RunRecord
+from pushpop.experiments.records import SOLVED_ACCURACY, RunRecord
 from pushpop.experiments.table import markdown_table
 from pushpop.tasks import get_task
 from pushpop.tasks.chomsky import PREFIX, ChomskyTask
@@ -149,7 +149,8 @@ def score_files(runs: list[RunRecord]) -> dict[str, str]:
 
 
 def scores_markdown(rows: list[ScoreRow]) -> str:
-    """A line a task, a column a model: best seed / mean over seeds, or the one seed there is."""
+    """A line a task, a column a model: best seed / mean over seeds, or the one seed there is. Bold
+    where the best seed has solved the task."""
     models = _in_order({row.model for row in rows})
     found = {(row.task, row.model): row for row in rows}
     body = []
@@ -170,7 +171,8 @@ def scores_markdown(rows: list[ScoreRow]) -> str:
     lengths = ", ".join(sorted({row.test_lengths for row in rows}))
     return (
         f"{markdown_table(headers, body)}\nAccuracy per symbol on sources of {lengths} symbols, "
-        f"{meaning}. Published: {published()['source']}.\n"
+        f"{meaning}; bold: {SOLVED_ACCURACY} or more with the best seed. "
+        f"Published: {published()['source']}.\n"
     )
 
 
@@ -185,7 +187,8 @@ def best_published(task: str) -> tuple[float, list[str]]:
 def _cell(row: ScoreRow | None) -> str:
     if row is None:
         return ""
-    return f"{row.max:.3f} / {row.mean:.3f}" if row.seeds > 1 else f"{row.max:.3f}"
+    shown = f"{row.max:.3f} / {row.mean:.3f}" if row.seeds > 1 else f"{row.max:.3f}"
+    return f"**{shown}**" if row.max >= SOLVED_ACCURACY else shown
 
 
 def score_figures(runs: list[RunRecord]) -> dict[str, tuple[str, str]]:
