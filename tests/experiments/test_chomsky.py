@@ -73,6 +73,14 @@ def test_the_kept_runs_have_the_setting_of_the_sweep() -> None:
         assert kept.differences(planned[path.parent.name]).keys() <= {"recipe"}
 
 
+def test_the_kept_table_has_every_task_and_model() -> None:
+    path = Path(__file__).parents[2] / "results" / "chomsky" / "table.json"
+    seeds = {(row["task"], row["model"]): row["seeds"] for row in json.loads(path.read_text())}
+    for task in (task for level in LEVELS.values() for task in level):
+        assert all(seeds[task, model] == 3 for model in ("stack", "queue", "deque", "lstm1"))
+        assert all(seeds[task, model] >= 1 for model in ("rnn1", "superposition", "tape"))
+
+
 def test_another_recipe_can_be_asked_for() -> None:
     config = TrainConfig("chomsky/parity", recipe="pushpop")
     assert (config.recipe, config.train_lengths, config.hidden) == ("pushpop", "1-64", 96)
