@@ -3,7 +3,8 @@
 python benchmarks/addition_lengths.py RUN        writes results/addition_lengths.json
 
 RUN is the directory of a finished run on chomsky/binary-addition. It is tried on 1,000 sources of
-the training lengths and 1,000 of the test lengths.
+the training lengths, from 3 symbols on (shorter ones hold one number), and 1,000 of the test
+lengths.
 """
 
 import sys
