@@ -29,6 +29,7 @@ def test_the_papers_table_has_35_rows() -> None:
         ("paper", 350),
         ("table", 35),
         ("mini", 210),
+        ("drift", 300),
         ("miniseeds", 30),
         ("natural", 10),
         ("ours", 50),

@@ -347,3 +347,17 @@ def test_arrays_are_lengths_and_biases_too() -> None:
     torch.testing.assert_close(rnn(x, lengths=np.array([7, 2, 5]))[0], rnn(x, lengths=[7, 2, 5])[0])
     with pytest.raises(ValueError, match="bias is False with a given cell"):
         MemoryRNN(IN, H, "stack", D, nn.LSTMCell(IN + D, H), bias=False)
+
+
+def test_push_biases_that_start_by_drift_are_drawn_around_the_pop_bias() -> None:
+    torch.manual_seed(0)
+    rnn = layer("deque", num_memories=500, push_bias="drift", pop_bias=(-1.0, 2.0))
+    gates = rnn.gates.bias.detach().reshape(500, 4)
+    assert torch.equal(gates[:, 2:], torch.tensor([-1.0, 2.0]).expand(500, 2))
+    around = gates[:, :2] - gates[:, 2:]
+    assert around.mean().abs() < 0.1
+    assert (around.std() - 1).abs() < 0.1
+    with pytest.raises(ValueError, match="push_bias of a deque must be a number or 'drift'; got"):
+        layer("deque", push_bias="drfit")
+    with pytest.raises(ValueError, match="memory 'tape' has no push_bias"):
+        layer("tape", push_bias="drift")

@@ -93,7 +93,7 @@ def test_how_text_is_read_and_the_unknown_symbol_come_back(tmp_path: Path) -> No
 def test_a_model_of_version_1_loads(tmp_path: Path) -> None:
     model = small_model()
     model.save_pretrained(tmp_path)
-    new = ("encoder", "attention", "heads", "dropout")
+    new = ("encoder", "attention", "heads", "dropout", "memories")
     edit_json(CONFIG, version=1, text=None, **{f"model__{name}": None for name in new})(tmp_path)
     config = json.loads((tmp_path / CONFIG).read_text())
     assert "text" not in config
@@ -101,6 +101,13 @@ def test_a_model_of_version_1_loads(tmp_path: Path) -> None:
     again = Transducer.from_pretrained(tmp_path)
     assert again.config == model.config
     assert torch.equal(answer(again), answer(model))
+
+
+def test_a_model_of_version_2_has_one_memory(tmp_path: Path) -> None:
+    model = small_model()
+    model.save_pretrained(tmp_path)
+    edit_json(CONFIG, version=2, model__memories=None)(tmp_path)
+    assert Transducer.from_pretrained(tmp_path).config == model.config
 
 
 def test_other_files_in_the_folder_stay(tmp_path: Path) -> None:
@@ -192,8 +199,8 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
     "config empty": (rewrite(CONFIG, lambda d: b""), "config.json: not JSON"),
     "another format": (edit_json(CONFIG, format="onnx"), "format is 'onnx', expected 'pushpop"),
     "a later version": (
-        edit_json(CONFIG, version=3),
-        "version is 3, this pushpop reads versions 1",
+        edit_json(CONFIG, version=4),
+        "version is 4, this pushpop reads versions 1",
     ),
     "version true": (edit_json(CONFIG, version=True), "version is True"),
     "no version": (edit_json(CONFIG, version=None), "version is None"),

@@ -41,6 +41,10 @@ def test_text_is_read_as_what_the_option_is() -> None:
     )
     assert (config.hidden, config.learning_rate, config.until_solved) == (128, 1e-4, True)
     assert (config.push_bias, config.pop_bias) == ((1.0, -3.0), None)
+    assert TrainConfig(memory="deque", push_bias="drift").push_bias == "drift"
+    two = TrainConfig(memory="deque", memories="2", push_bias="[[0, 0], [0.66, -1.61]]")  # type: ignore[arg-type]
+    assert two.push_bias == ((0.0, 0.0), (0.66, -1.61))
+    assert TrainConfig.from_dict(two.to_dict()) == two
     assert (config.train_lengths, config.test_lengths) == ("16-16", "20-30")
 
 

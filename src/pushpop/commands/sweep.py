@@ -18,7 +18,7 @@ def sweep(
 
     Args:
         preset: ours, unseen, ours-lstm, mini, miniseeds, natural, chomsky, table, paper, smoke,
-            protocol, pushbias, popbias, lstmseeds, by-task, by-task-seeds, or a file
+            protocol, pushbias, popbias, lstmseeds, by-task, by-task-seeds, drift, or a file
         out: the folder of the run directories; by default runs/PRESET
         workers: runs at a time, a process and a thread each; 0: as many as there are cores
         steps: batches of every run instead of what the preset says; finished runs are extended

@@ -21,7 +21,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "model": (
         "memory", "form", "cell", "layers", "heads", "embedding", "hidden", "memory_width",
-        "encoder", "attention", "dropout", "push_bias", "pop_bias", "input_scale", "output_scale",
+        "memories", "encoder", "attention", "dropout", "push_bias", "pop_bias", "input_scale",
+        "output_scale",
     ),
     "training": (
         "batch_size", "optimiser", "learning_rate", "rmsprop_alpha", "epsilon", "clip",

@@ -12,6 +12,7 @@ from pushpop.layers.lengths import Ragged
 from pushpop.layers.noise import NO_NOISE, Noise, NoiseLevels, draw_noise
 from pushpop.layers.state import RNNState
 from pushpop.memory import BACKENDS, Bias, Memory, make_memory
+from pushpop.memory.base import DrawnBias
 
 StartingBias = Bias | None | Literal["auto"]
 """Where a gate's bias starts; "auto": where the memory has it start; `None`: as weights do."""
@@ -52,7 +53,11 @@ class MemoryLayer(nn.Module):
             raise ValueError("bias is False with a given cell: its biases are its own")
         self.memory = make_memory(memory, width, backend)
         given = {"push_bias": push_bias, "pop_bias": pop_bias}
-        named = {name: start for name, start in given.items() if not isinstance(start, str)}
+        named: dict[str, Any] = {
+            name: start
+            for name, start in given.items()
+            if not (isinstance(start, str) and start == "auto")
+        }
         self._gate_bias = self.memory.gate_bias(num_memories, **named)
         seen = input_size + num_memories * self.memory.reads * self.memory.width
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
@@ -86,7 +91,9 @@ class MemoryLayer(nn.Module):
         with torch.no_grad():
             starts = [start for row in self._gate_bias for start in row]
             for gate, bias in enumerate(starts):
-                if bias is not None:
+                if isinstance(bias, DrawnBias):
+                    self.gates.bias[gate].normal_(bias.mean)
+                elif bias is not None:
                     self.gates.bias[gate] = bias
 
     @property

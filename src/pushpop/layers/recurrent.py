@@ -45,8 +45,8 @@ class MemoryRNN(MemoryLayer):
         bidirectional: whether further layers run from the last step to the first; outputs are
             [..., 2 O] then.
         push_bias: what the push gates' biases start at: one number; a deque's (top, bottom); with
-            several memories also a list, one a memory. `None`: drawn as the weights are. For
-            memories that push and pop; others refuse it.
+            several memories also a list, one a memory. `None`: drawn as the weights are; "drift":
+            each drawn from N(pop bias, 1). For memories that push and pop; others refuse it.
         pop_bias: the same for the pop gates. Negative, or pops empty the memory and teach nothing;
             "auto" is -1.
         backend: "fused" (whole sequences on the CPU, hand-written gradients), "triton" (the same on

@@ -7,7 +7,7 @@ for a memory by its name.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +19,19 @@ BACKENDS = ("auto", "fused", "triton", "parallel", "reference")
 sequences, by the equations in plain torch, or by the first of these that can. Layers use the same
 words."""
 
-Bias = float | Sequence[float] | Sequence[Sequence[float]]
-"""Where biases start: one number, one a memory or end, or a row of ends for each memory."""
+Bias = float | Sequence[float] | Sequence[Sequence[float]] | Literal["drift"]
+"""Where biases start: one number, one a memory or end, or a row of ends for each memory; "drift":
+each push bias is drawn around the pop bias, so that some ends grow at first and others drain."""
+
+
+class DrawnBias(NamedTuple):
+    """A bias that is drawn from the normal distribution with this mean and a deviation of 1."""
+
+    mean: float
+
+
+StartingBias = float | DrawnBias | None
+"""Where the bias of one gate starts; `None`: drawn as the weights are."""
 
 Picture = Literal["none", "intervals", "positions"]
 
@@ -157,10 +168,10 @@ class Memory(nn.Module, Generic[S]):
         """Gates [G] with which a step changes nothing; `None`: there are none."""
         return None
 
-    def gate_bias(self, memories: int = 1, **given: Bias | None) -> list[list[float | None]]:
+    def gate_bias(self, memories: int = 1, **given: Bias | None) -> list[list[StartingBias]]:
         """Where the biases of the gates start, a row of G for each of some memories side by side.
 
-        `None` is a bias that is drawn as the weights are. `given` are the biases that somebody set
+        `given` are the biases that somebody set
         by name; a memory refuses those that it does not have.
         """
         for name in given:

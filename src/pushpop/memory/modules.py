@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pushpop.memory import ops, reference
 from pushpop.memory.autograd import under_transform
-from pushpop.memory.base import Bias, Memory
+from pushpop.memory.base import Bias, DrawnBias, Memory, StartingBias
 from pushpop.memory.checks import check_state, check_tensors, check_values
 from pushpop.memory.state import MemoryState, strength_dtype
 
@@ -99,22 +99,29 @@ class NeuralMemory(Memory[MemoryState]):
         """A push and a pop of 0."""
         return [0.0] * self.gates
 
-    def gate_bias(self, memories: int = 1, **given: Bias | None) -> list[list[float | None]]:
+    def gate_bias(self, memories: int = 1, **given: Bias | None) -> list[list[StartingBias]]:
         """Pushes start as they are drawn and pops at -1: pops that empty the memory teach nothing.
 
         A bias is one number; or one for each memory, or for each end of a deque; or (top, bottom)
-        for each of several deques.
+        for each of several deques. A push bias of "drift" is drawn around the pop bias of its end:
+        an end that pushes less than it pops drains at first, and a deque with one such end passes
+        on what the other end pushes, as a queue does.
         """
         unknown = {name: start for name, start in given.items() if name not in self.biases}
         if unknown:
             return super().gate_bias(memories, **unknown)
-        push, pop = (
-            self._biases(name, given.get(name, start), memories)
-            for name, start in self.biases.items()
-        )
+        start = {**self.biases, **given}
+        pop = self._biases("pop_bias", start["pop_bias"], memories)
+        if isinstance(start["push_bias"], str) and start["push_bias"] == "drift":
+            push: list[list[StartingBias]] = [[DrawnBias(u or 0.0) for u in row] for row in pop]
+        else:
+            push = [[*row] for row in self._biases("push_bias", start["push_bias"], memories)]
         return [[*d, *u] for d, u in zip(push, pop, strict=True)]
 
     def _biases(self, name: str, bias: Bias | None, memories: int) -> list[list[float | None]]:
+        if isinstance(bias, str):
+            wanted = "a number or 'drift'" if name == "push_bias" else "a number"
+            raise ValueError(f"{name} of a {self.kind} must be {wanted}; got {bias!r}")
         if bias is None:
             return [[None] * self.ends for _ in range(memories)]
         bias = bias.tolist() if hasattr(bias, "tolist") else bias  # a tensor or an array

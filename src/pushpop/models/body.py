@@ -194,5 +194,6 @@ def _memory_rnn(config: TransducerConfig, input_size: int, output_size: int) -> 
         config.memory_width,
         config.cell,
         output_size=output_size,
+        num_memories=config.memories,
         **config.starting_biases(),
     )

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 NO_MEMORY = "none"
 CellName = Literal["lstm", "gru", "rnn"]
 EncoderName = Literal["none", "bidirectional"]
-Bias = float | tuple[float, float]
-StartingBias = Bias | Literal["auto"] | None
+Bias = float | tuple[float, ...] | tuple[tuple[float, ...], ...]
+StartingBias = Bias | Literal["auto", "drift"] | None
 WIDEST, DEEPEST = 2**16, 1000
 CELL_NAMES = get_args(CellName)
-BIASES: dict[str, Bias | None] = {"push_bias": None, "pop_bias": -1.0}
+BIASES: dict[str, StartingBias] = {"push_bias": None, "pop_bias": -1.0}
 """The starting biases that a config has, and what "auto" is called where there is no memory."""
 
 OUTPUT_SCALE = 2.0
@@ -43,14 +43,16 @@ class TransducerConfig:
         embedding: the width of the input and of the output table.
         hidden: the width of the controller or of a layer.
         memory_width: the width of what is pushed; means nothing without a memory.
-        push_bias: what the push gates' biases start at: a number, a deque's (top, bottom), or
-            `None`: drawn as the weights are. "auto" becomes what the memory has: `None`. Only
-            for memories that push and pop; means nothing without a memory.
+        push_bias: what the push gates' biases start at: a number, a deque's (top, bottom), a list
+            of these for several memories, "drift": each drawn from N(pop bias, 1), or `None`: drawn
+            as the weights are. "auto" becomes what the memory has: `None`. Only for memories that
+            push and pop; means nothing without a memory.
         pop_bias: the same for the pop gates; "auto" becomes -1 where there are any.
         encoder: "bidirectional": the source is read by an LSTM in both directions first, and what
             it makes of each symbol is what fills the memory; "none": the symbols themselves.
         attention: whether outputs also look at the source directly, beside the memory.
         heads: memories side by side in a layer, each with a controller of its own.
+        memories: memories side by side under one controller, which reads them all.
         dropout: the share of the input, of what goes between layers and of the output that is set
             to 0 in training.
     """
@@ -67,6 +69,7 @@ class TransducerConfig:
     attention: bool = False
     heads: int = 1
     dropout: float = 0.0
+    memories: int = 1
 
     def __post_init__(self) -> None:
         names = {"memory": memory_names(), "cell": CELL_NAMES, "encoder": get_args(EncoderName)}
@@ -86,12 +89,14 @@ class TransducerConfig:
             ("hidden", WIDEST),
             ("memory_width", WIDEST),
             ("heads", DEEPEST),
+            ("memories", DEEPEST),
         ):
             given = getattr(self, name)
             if type(given) is not int or not 1 <= given <= most:
                 raise InputError(f"{name} is {given!r}, expected a whole number from 1 to {most}")
-        if self.memory == NO_MEMORY and self.heads != 1:
-            raise InputError(f"heads is {self.heads} with memory 'none', expected 1")
+        for name in ("heads", "memories"):
+            if self.memory == NO_MEMORY and getattr(self, name) != 1:
+                raise InputError(f"{name} is {getattr(self, name)} with memory 'none', expected 1")
         known = BIASES if self.memory == NO_MEMORY else _memories()[self.memory].biases
         for name in BIASES:
             given = getattr(self, name)
@@ -99,13 +104,16 @@ class TransducerConfig:
             object.__setattr__(self, name, self._bias(name, start))
         self._check_biases()
 
-    def _bias(self, name: str, given: Any) -> Bias | None:
-        numbers = list(given) if isinstance(given, list | tuple) else [given]
-        if given is not None and not all(_is_number(x) for x in numbers):
-            raise InputError(f"{name} is {given!r}, expected a finite number, two or none")
-        if not isinstance(given, list | tuple):
-            return None if given is None else float(given)
-        return tuple(float(number) for number in numbers)  # type: ignore[return-value]
+    def _bias(self, name: str, given: Any) -> Any:
+        """A number, tuples of numbers, "drift" or `None`."""
+        if given is None or (given == "drift" and name == "push_bias"):
+            return given
+        if isinstance(given, list | tuple):
+            return tuple(self._bias(name, part) for part in given)
+        if not _is_number(given):
+            drift = ", drift" if name == "push_bias" else ""
+            raise InputError(f"{name} is {given!r}, expected a finite number, two{drift} or none")
+        return float(given)
 
     def starting_biases(self) -> dict[str, Any]:
         """The biases that the memory has, by name."""
@@ -117,7 +125,7 @@ class TransducerConfig:
         if self.memory == NO_MEMORY:
             return
         try:
-            _memories()[self.memory](1).gate_bias(**self.starting_biases())
+            _memories()[self.memory](1).gate_bias(self.memories, **self.starting_biases())
         except ValueError as error:
             raise InputError(f"{error}") from None
 

@@ -28,11 +28,14 @@ from pushpop.tasks.pairs_text import TextForm
 if TYPE_CHECKING:
     from pushpop.models.transducer import Transducer
 
-FORMAT, VERSION = "pushpop", 2
+FORMAT, VERSION = "pushpop", 3
 Model = TypeVar("Model", bound="Transducer")
 KEYS = ("format", "version", "model", "text", "dtype", "sha256", "metadata")
-SINCE_2 = {"encoder": "none", "attention": False, "heads": 1, "dropout": 0.0}
-"""Settings that models of version 1 did not have; nor did they have `text`."""
+ADDED: dict[int, dict[str, Any]] = {
+    2: {"encoder": "none", "attention": False, "heads": 1, "dropout": 0.0},
+    3: {"memories": 1},
+}
+"""Settings that models before these versions did not have; those of version 1 had no `text`."""
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -108,8 +111,10 @@ def _read_config(folder: Path, formats: list[str]) -> dict[str, Any]:
         )
     if version == 1:
         config.setdefault("text", None)
-        if isinstance(config.get("model"), dict):
-            config["model"] = {**SINCE_2, **config["model"]}
+    if isinstance(config.get("model"), dict):
+        for since, settings in ADDED.items():
+            if version < since:
+                config["model"] = {**settings, **config["model"]}
     for key in KEYS:
         if key not in config:
             raise InputError(f"{path}: no {key!r}")

@@ -85,8 +85,8 @@ class TrainConfig:
     memory_width: int = option(256, "width of what is pushed", least=1)
     push_bias: StartingBias = option(
         "auto",
-        "where the push gates' biases start: a number, a deque's [top, bottom], none: random; "
-        "auto: none",
+        "where the push gates' biases start: a number, a deque's [top, bottom], [[..],[..]] for "
+        "several memories, drift: each drawn around the pop bias, none: random; auto: none",
         read=read_bias,
     )
     pop_bias: StartingBias = option("auto", "the same for the pop gates; auto: -1", read=read_bias)
@@ -99,6 +99,9 @@ class TrainConfig:
     encoder: EncoderName = option("none", "bidirectional: an LSTM reads the source first; or none")
     attention: bool = option(False, "let outputs attend to the source too, beside the memory")
     heads: int = option(1, "memories side by side, each with a controller of its own", least=1)
+    memories: int = option(
+        1, "memories side by side under one controller, which reads them all", least=1
+    )
     dropout: float = option(0.0, "share of inputs and outputs set to 0 in training", least=0)
     valid: str = option("", "a file of pairs to validate on; none: some are held out")
     hold_out: float = option(0.1, "the share of the pairs that is held out then", above=0)

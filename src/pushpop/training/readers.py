@@ -15,19 +15,25 @@ def read_memory(name: str, given: Any) -> Any:
 
 
 def read_bias(name: str, given: Any) -> Any:
-    """A number, two, auto or nothing; `TransducerConfig` checks what came out."""
-    if not isinstance(given, str) or given == "auto":
+    """A number, two, rows of these, a word or nothing; `TransducerConfig` checks what came out."""
+    if not isinstance(given, str) or given in ("auto", "drift"):
         return given
     text = given.strip("[]() ")
     if text in ("none", "null", ""):
         return None
     try:
-        numbers = [float(part) for part in text.split(",")]
+        rows = [
+            [float(number) for number in row.strip("[]() ").split(",")]
+            for row in text.replace("],", "];").split(";")
+        ]
     except ValueError:
         raise InputError(
-            f"{name} is {given!r}, expected a number, two for a deque as in [1,-3], auto or none"
+            f"{name} is {given!r}, expected a number, two for a deque as in [1,-3], a row for each "
+            "of several memories as in [[0,0],[1,-2]], drift, auto or none"
         ) from None
-    return numbers if len(numbers) > 1 else numbers[0]
+    if len(rows) > 1:
+        return rows
+    return rows[0] if len(rows[0]) > 1 else rows[0][0]
 
 
 START_OPTIONS = (
