@@ -1,19 +1,15 @@
 """`pushpop evaluate --save` and sweeps keep accuracies by length with the run."""
 
 import json
-import os
 import shutil
-import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pushpop.cli import main
-from pushpop.experiments import measure
-from pushpop.experiments.jobs import perform, plan
 from pushpop.experiments.presets import load_preset
 from pushpop.experiments.records import read_lengths
+from pushpop.experiments.sweep import plan
 from pushpop.training import train
 from tests.experiments.sweeps import write_preset
 from tests.experiments.test_report import refused
@@ -84,23 +80,14 @@ def test_lengths_added_to_a_preset_are_measured_without_training_again(tmp_path:
     assert (out / "copy-queue" / "metrics.jsonl").read_bytes() == before
 
 
-def test_a_measurement_that_is_stopped_keeps_what_it_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_measurement_that_was_stopped_goes_on_with_what_is_missing(tmp_path: Path) -> None:
     preset = load_preset(write_preset(tmp_path, measure={"lengths": [4, 6, 8], "sequences": 5}))
-    out, real = tmp_path / "runs", measure.evaluate
-
-    def stopped_at_6(model: Any, task: Any, lengths: Any, *args: Any, **options: Any) -> Any:
-        if lengths == (6, 6):
-            os.kill(os.getpid(), signal.SIGTERM)
-        return real(model, task, lengths, *args, **options)
-
-    monkeypatch.setattr(measure, "evaluate", stopped_at_6)
-    (job, _) = plan(preset.runs, out)
-    assert perform(job).kind == "stopped"
-    assert swept_lengths(out) == {"copy-queue": [(4, 5)]}
-    assert not plan(preset.runs, out)[0].finished
-    monkeypatch.undo()
-    assert perform(job).kind == "done"
-    assert swept_lengths(out) == {"copy-queue": [(4, 5), (6, 5), (8, 5)]}
-    assert plan(preset.runs, out)[0].finished
+    job = plan(preset, preset.runs, tmp_path / "runs")[0]
+    train, evaluate = job.commands()
+    main(train)
+    assert (job.commands(), job.is_finished()) == ([evaluate], False)
+    main([*evaluate[:3], "4", *evaluate[4:]])
+    assert job.commands()[0][2:4] == ["--lengths", "6,8"]
+    main(job.commands()[0])
+    assert (job.commands(), job.is_finished()) == ([], True)
+    assert swept_lengths(tmp_path / "runs") == {"copy-queue": [(4, 5), (6, 5), (8, 5)]}

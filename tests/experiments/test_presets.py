@@ -26,7 +26,7 @@ def test_the_papers_table_has_35_rows() -> None:
 @pytest.mark.parametrize(
     ("name", "count"),
     [
-        ("paper", 350),
+        ("paper", 180),
         ("table", 35),
         ("mini", 210),
         ("drift", 300),

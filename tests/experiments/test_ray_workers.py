@@ -12,10 +12,10 @@ import pytest
 
 from pushpop.cli import main
 from pushpop.errors import InputError
-from pushpop.experiments.jobs import plan
 from pushpop.experiments.presets import Preset, load_preset
-from pushpop.experiments.ray_workers import RayWorkers
-from pushpop.experiments.sweep import JobStatus, SweepView, run_sweep
+from pushpop.experiments.sweep import Job, plan, run_sweep
+from pushpop.experiments.sweep_view import SweepView
+from pushpop.experiments.workers import RayWorkers
 from pushpop.training import train
 from tests.experiments.sweeps import LONG_ENOUGH_TO_BE_KILLED, checkpoints, results, write_preset
 
@@ -94,8 +94,8 @@ class Disturber(SweepView):
         self.out, self.run = out, ""
         self.events: list[tuple[str, str]] = []
 
-    def event(self, row: JobStatus, what: str) -> None:
-        self.events.append((row.job.name, what))
+    def event(self, job: Job, what: str) -> None:
+        self.events.append((job.name, what))
 
     def tick(self) -> None:
         saved = checkpoints(self.out)
@@ -129,7 +129,7 @@ def test_ctrl_c_has_every_run_on_the_cluster_saved(
 ) -> None:
     view = Disturber(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(plan(preset.runs, tmp_path), RayWorkers(cluster.address), view)
+        run_sweep(preset, plan(preset, preset.runs, tmp_path), RayWorkers(cluster.address), view)
     assert "stopped after batch" in view.log()
 
 
@@ -139,8 +139,9 @@ def test_a_run_on_a_killed_node_goes_on_on_the_other(
     cluster: Any, preset: Preset, straight: dict[str, Any], tmp_path: Path
 ) -> None:
     view = NodeKiller(tmp_path, cluster)
-    rows = run_sweep(plan(preset.runs, tmp_path), RayWorkers(cluster.address), view)
-    assert [row.state for row in rows] == ["done", "done"]
+    jobs = plan(preset, preset.runs, tmp_path)
+    run_sweep(preset, jobs, RayWorkers(cluster.address), view)
+    assert [job.state for job in jobs] == ["done", "done"]
     assert (view.run, "again") in view.events
     assert view.log().count("Ray node ") >= 2
     assert "resumed after batch" in view.log()

@@ -1,8 +1,13 @@
 """`pushpop sweep`."""
 
 import sys
+from typing import TYPE_CHECKING
 
 from pushpop.errors import InputError
+
+if TYPE_CHECKING:
+    from pushpop.experiments.presets import Preset
+    from pushpop.experiments.sweep import Job
 
 
 def sweep(
@@ -13,6 +18,7 @@ def sweep(
     only: str = "",
     ray: str = "",
     dry_run: bool = False,
+    plan: bool = False,
 ) -> None:
     """Train many runs, several at a time; started again, it goes on where it was stopped.
 
@@ -25,19 +31,21 @@ def sweep(
         only: the runs with these options, as in task=copy,model=queue,model=deque
         ray: run on a Ray cluster whose nodes share the folder: its address, auto, or local
         dry_run: list the runs and leave
+        plan: list what is to be trained, row by row, with an estimate of the time, and leave
 
     Examples:
         pushpop sweep smoke
         pushpop sweep mini --workers 2 --only task=copy --dry-run
+        pushpop sweep paper --plan
     """
     import os
     from pathlib import Path
 
-    from pushpop.experiments.jobs import plan
     from pushpop.experiments.presets import load_preset, select
+    from pushpop.experiments.sweep import plan as plan_jobs
     from pushpop.experiments.sweep import run_sweep, sweep_lock
-    from pushpop.experiments.sweep_view import LiveSweepView, PlainSweepView
-    from pushpop.experiments.workers import LocalWorkers, Workers
+    from pushpop.experiments.sweep_view import SweepView
+    from pushpop.experiments.workers import LocalWorkers, RayWorkers
 
     for name, value in (("workers", workers), ("steps", steps)):
         if value < 0:
@@ -46,22 +54,54 @@ def sweep(
     runs = select(chosen.runs, only)
     folder = Path(out or f"runs/{chosen.name}")
     exact = steps > 0
-    if dry_run:
-        for job in plan(runs, folder, exact):
-            print("finished" if job.finished else "to do   ", f"{job.config.steps:7,}", job.name)
+    if plan or dry_run:
+        jobs = plan_jobs(chosen, runs, folder, exact)
+        if plan:
+            print_plan(chosen, jobs)
+            return
+        for job in jobs:
+            state = "finished" if job.state == "done" else "to do   "
+            print(state, f"{job.config.steps:7,}", job.name)
         return
-    view = LiveSweepView() if sys.stdout.isatty() else PlainSweepView()
+    view = SweepView(chosen.halving)
     with sweep_lock(folder, view) as lock:
-        pool: Workers = LocalWorkers(workers or os.cpu_count() or 1, lock)
-        if ray:
-            from pushpop.experiments.ray_workers import RayWorkers
-
-            pool = RayWorkers(ray, workers or None)
-        view.workers = max(1, min(pool.free(), len(runs)))
-        rows = run_sweep(plan(runs, folder, exact), pool, view)
-    failed = [row for row in rows if row.state == "failed"]
-    print(f"{len(rows) - len(failed)} of {len(rows)} runs finished, in {folder}")
+        pool: LocalWorkers | RayWorkers
+        pool = (
+            RayWorkers(ray, workers or None)
+            if ray
+            else LocalWorkers(workers or os.cpu_count() or 1, lock)
+        )
+        jobs = plan_jobs(chosen, runs, folder, exact)
+        run_sweep(chosen, jobs, pool, view)
+    failed = [job for job in jobs if job.state == "failed"]
+    print(f"{len(jobs) - len(failed)} of {len(jobs)} runs finished, in {folder}")
     if failed:
-        for row in failed:
-            print(f"pushpop: {row.job.name}: {row.error} (log: {row.job.log})", file=sys.stderr)
+        for job in failed:
+            print(f"pushpop: {job.name}: {job.error} (log: {job.log})", file=sys.stderr)
         raise SystemExit(1)
+
+
+def print_plan(preset: "Preset", jobs: "list[Job]") -> None:
+    """What each row will be trained for at most, and how long that takes on this machine."""
+    from pushpop.experiments.sweep_view import clock
+    from pushpop.training.trainer import time_batch
+
+    total_batches, total_seconds = 0, 0.0
+    for row in dict.fromkeys(job.row for job in jobs):
+        of_row = [job for job in jobs if job.row == row]
+        if preset.halving is None:
+            stages = [(1, job.config.steps) for job in of_row]
+            text = f"{len(of_row)} runs"
+        else:
+            stages = preset.halving.stages(len(of_row))
+            rungs = zip(stages, preset.halving.rungs, strict=True)
+            text = ", ".join(f"{runs} to {rung:,}" for (runs, _), rung in rungs)
+        batches = sum(runs * length for runs, length in stages)
+        sizes = {job.config.hidden: job.config for job in of_row}
+        speed = sum(time_batch(config) for config in sizes.values()) / len(sizes)
+        print(f"{' '.join(row):20} {text:50} {batches:9,} batches  {clock(speed * batches)}")
+        total_batches, total_seconds = total_batches + batches, total_seconds + speed * batches
+    print(
+        f"{len(jobs)} runs, {total_batches:,} batches at most, {clock(total_seconds)} on one core: "
+        "an estimate from a few batches of each model, timed now; runs that converge end earlier"
+    )

@@ -1,9 +1,11 @@
-"""Presets: small YAML files that say which runs belong to an experiment.
+"""Presets: small YAML files that stand for many runs.
 
 name, description    what it is
 base                 options that every run has
 rows                 a list of further options, a run each
 grid                 for some options a list of values: all rows for every combination
+halving              rungs: batches after which the runs of a task and a model are compared by
+                     average training perplexity; keep: the share of them that goes on
 measure              lengths: at which finished runs are tested, one by one; sequences: how many
                      are drawn of each
 
@@ -12,32 +14,63 @@ Options are those of `pushpop train`, and `model`: stack, queue, deque, lstm1, l
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib.resources import files
-from itertools import product
+from itertools import pairwise, product
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 from pushpop.errors import InputError, did_you_mean, reading
-from pushpop.experiments.measure import NO_MEASUREMENT, Measurement
 from pushpop.experiments.paper import model_name, model_options
 from pushpop.tasks.pairs_open import is_pairs_file
 from pushpop.training import TrainConfig
 from pushpop.training.config import CHANGEABLE
 from pushpop.training.run import task_stem
 
-KEYS = ("name", "description", "base", "rows", "grid", "measure")
+KEYS = ("name", "description", "base", "rows", "grid", "halving", "measure")
 SHORT_NAMES = {"learning_rate": "lr", "memory_width": "width"}
 
 
 @dataclass(frozen=True)
+class Measurement:
+    """The lengths at which a finished run is tested, and the sequences drawn of each."""
+
+    lengths: tuple[int, ...] = ()
+    sequences: int = 1000
+
+
+@dataclass(frozen=True)
+class Halving:
+    """The batches after which the runs of a row are compared, and the share that goes on."""
+
+    rungs: tuple[int, ...]
+    keep: float
+
+    def kept(self, candidates: int) -> int:
+        """How many of the candidates go on to the next rung."""
+        return max(1, ceil(candidates * self.keep - 1e-9))
+
+    def stages(self, candidates: int) -> list[tuple[int, int]]:
+        """For each rung, how many runs come to it, and how many batches they have there."""
+        stages = []
+        for before, rung in pairwise((0, *self.rungs)):
+            stages.append((candidates, rung - before))
+            candidates = self.kept(candidates)
+        return stages
+
+
+@dataclass(frozen=True)
 class PlannedRun:
-    """The options of a run, a name made of what varies in its preset, and what is measured of it
-    when it is finished."""
+    """The options of a run, and a name made of what varies in its preset."""
 
     name: str
     config: TrainConfig
-    measurement: Measurement = NO_MEASUREMENT
+
+    @property
+    def row(self) -> tuple[str, str]:
+        """The row of the paper's table for which the run is a candidate: task and model."""
+        return self.config.task, model_name(self.config)
 
 
 @dataclass(frozen=True)
@@ -47,6 +80,8 @@ class Preset:
     name: str
     description: str
     runs: tuple[PlannedRun, ...]
+    measurement: Measurement = Measurement()
+    halving: Halving | None = None
 
 
 def preset_names() -> list[str]:
@@ -59,21 +94,17 @@ def load_preset(preset: str, override: Mapping[str, Any] | None = None) -> Prese
     """Read a preset that comes with pushpop, or a file; `override` goes before what it says."""
     import yaml
 
-    names = preset_names()
+    names, path = preset_names(), Path(preset)
     if preset in names:
-        text, where = (
-            (files("pushpop.experiments") / "presets" / f"{preset}.yaml").read_text("utf-8"),
-            f"preset {preset}",
-        )
+        where = f"preset {preset}"
+        text = (files("pushpop.experiments") / "presets" / f"{preset}.yaml").read_text("utf-8")
+    elif path.suffix not in (".yaml", ".yml", ".json") and not path.exists():
+        hint = did_you_mean(preset, names)
+        raise InputError(f"no preset {preset!r}{hint}; expected {', '.join(names)}, or a YAML file")
     else:
-        path = Path(preset)
-        if path.suffix not in (".yaml", ".yml", ".json") and not path.exists():
-            hint = did_you_mean(preset, names)
-            raise InputError(
-                f"no preset {preset!r}{hint}; expected {', '.join(names)}, or a YAML file"
-            )
+        where = preset
         with reading(path):
-            text, where = path.read_text("utf-8"), preset
+            text = path.read_text("utf-8")
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -83,11 +114,7 @@ def load_preset(preset: str, override: Mapping[str, Any] | None = None) -> Prese
 
 def read_preset(data: Any, where: str, override: Mapping[str, Any]) -> Preset:
     """A preset from what its file holds; `where` begins the messages of errors."""
-    data = _mapping(data, where)
-    for key in data:
-        if key not in KEYS:
-            hint = did_you_mean(str(key), KEYS)
-            raise InputError(f"{where}: unknown key {key!r}{hint}; expected {', '.join(KEYS)}")
+    data = _mapping(data, where, KEYS)
     for key in ("name", "description"):
         if not isinstance(data.get(key, ""), str):
             raise InputError(f"{where}: {key} is {data[key]!r}, expected text")
@@ -100,29 +127,40 @@ def read_preset(data: Any, where: str, override: Mapping[str, Any]) -> Preset:
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
             raise InputError(f"{where}: grid: {name} is {values!r}, expected a list of values")
-        for row in rows:
-            if name in row:
-                raise InputError(f"{where}: {name} is both in grid and in rows")
+        if any(name in row for row in rows):
+            raise InputError(f"{where}: {name} is both in grid and in rows")
     measurement = _measurement(data.get("measure") or {}, f"{where}: measure")
+    halving = _halving(data.get("halving"), f"{where}: halving")
+    if halving is not None:
+        if "steps" in override or any("steps" in options for options in (base, grid, *rows)):
+            raise InputError(f"{where}: steps beside halving, whose rungs say how long a run is")
+        base = {**base, "steps": halving.rungs[-1]}
     axes = list(dict.fromkeys([name for row in rows for name in row] + list(grid)))
     runs: dict[str, PlannedRun] = {}
     planned = set()
-    for given in _combinations(base, rows, grid):
-        config = _config({**given, **override}, where)
+    for options in _combinations(base, rows, grid):
+        config = _config({**options, **override}, where)
         if measurement.lengths and is_pairs_file(config.task):
             raise InputError(
                 f"{where}: measure: {config.task} is a file of pairs; expected tasks, of which "
                 "sources of any length can be drawn"
             )
+        if halving is not None and config.cooldown:
+            raise InputError(f"{where}: cooldown beside halving: a run that goes on has no end yet")
         name = run_name(config, axes)
         if (key := identity(config)) in planned:
             raise InputError(f"{where}: {name} is in it twice")
         planned.add(key)
         free = (f"{name}-{k}" if k > 1 else name for k in range(1, len(runs) + 2))
         name = next(name for name in free if name not in runs)
-        runs[name] = PlannedRun(name, config, measurement)
+        runs[name] = PlannedRun(name, config)
     title = data.get("name") or Path(where).stem
-    return Preset(title, " ".join(data.get("description", "").split()), tuple(runs.values()))
+    description = " ".join(data.get("description", "").split())
+    ordered = list(runs.values())
+    if halving is not None:  # row by row, so that finished rows can be reported early
+        order = list(dict.fromkeys(run.row for run in ordered))
+        ordered.sort(key=lambda run: order.index(run.row))
+    return Preset(title, description, tuple(ordered), measurement, halving)
 
 
 def run_name(config: TrainConfig, axes: list[str]) -> str:
@@ -166,15 +204,15 @@ def _matches(config: TrainConfig, wanted: dict[str, list[str]]) -> bool:
     for name, values in wanted.items():
         if name not in options:
             raise InputError(f"only: unknown option {name!r}{did_you_mean(name, options)}")
-        found = options[name]
-        if str(found).lower() not in values and not any(_equal(found, text) for text in values):
+        option = options[name]
+        if str(option).lower() not in values and not any(_equal(option, text) for text in values):
             return False
     return True
 
 
-def _equal(found: Any, text: str) -> bool:
+def _equal(option: Any, text: str) -> bool:
     try:
-        return isinstance(found, int | float) and float(text) == found
+        return isinstance(option, int | float) and float(text) == option
     except ValueError:
         return False
 
@@ -187,43 +225,56 @@ def _combinations(
             yield {**base, **row, **dict(zip(grid, values, strict=True))}
 
 
-def _config(given: dict[str, Any], where: str) -> TrainConfig:
-    given = dict(given)
+def _config(options: dict[str, Any], where: str) -> TrainConfig:
     try:
-        if "model" in given:
-            named = model_options(given.pop("model"))
+        if "model" in options:
+            named = model_options(options.pop("model"))
             for name in named:
-                if name in given:
-                    raise InputError(f"{name} is {given[name]!r} beside a model: leave one out")
-            given |= named
-        if "task" not in given:
+                if name in options:
+                    raise InputError(f"{name} is {options[name]!r} beside a model: leave one out")
+            options |= named
+        if "task" not in options:
             raise InputError("a run without a task")
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-    return TrainConfig.from_dict(given, where)
+    return TrainConfig.from_dict(options, where)
 
 
 def _measurement(data: Any, where: str) -> Measurement:
-    given = _mapping(data, where)
-    known = [each.name for each in fields(Measurement)]
-    for key in given:
-        if key not in known:
-            hint = did_you_mean(key, known)
-            raise InputError(f"{where}: unknown key {key!r}{hint}; expected {' and '.join(known)}")
-    lengths = given.get("lengths", [])
-    sequences = given.get("sequences", Measurement.sequences)
-    if not isinstance(lengths, list):
-        raise InputError(f"{where}: lengths is {lengths!r}, expected a list of numbers")
-    for name, value in (*(("lengths", length) for length in lengths), ("sequences", sequences)):
+    data = _mapping(data, where, ("lengths", "sequences"))
+    lengths = _numbers(data.get("lengths", []), f"{where}: lengths")
+    (sequences,) = _numbers([data.get("sequences", 1000)], f"{where}: sequences")
+    return Measurement(lengths, sequences)
+
+
+def _halving(data: Any, where: str) -> Halving | None:
+    if data is None:
+        return None
+    data = _mapping(data, where, ("rungs", "keep"))
+    rungs, keep = _numbers(data.get("rungs"), f"{where}: rungs"), data.get("keep")
+    if not rungs or any(low >= high for low, high in pairwise(rungs)):
+        raise InputError(f"{where}: rungs is {list(rungs)}, expected rising numbers of batches")
+    if type(keep) not in (int, float) or not 0 < keep <= 1:
+        raise InputError(f"{where}: keep is {keep!r}, expected a share above 0, at most 1")
+    return Halving(rungs, keep)
+
+
+def _numbers(values: Any, where: str) -> tuple[int, ...]:
+    if not isinstance(values, list):
+        raise InputError(f"{where} is {values!r}, expected a list of numbers")
+    for value in values:
         if type(value) is not int or value < 1:
-            raise InputError(f"{where}: {name}: {value!r}, expected a number, at least 1")
-    return Measurement(tuple(lengths), sequences)
+            raise InputError(f"{where}: {value!r}, expected a number, at least 1")
+    return tuple(values)
 
 
-def _mapping(data: Any, where: str) -> dict[str, Any]:
+def _mapping(data: Any, where: str, known: tuple[str, ...] = ()) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InputError(f"{where}: {data!r}, expected key: value lines")
     for key in data:
         if not isinstance(key, str):
             raise InputError(f"{where}: key {key!r}, expected text")
-    return data
+        if known and key not in known:
+            hint = did_you_mean(key, known)
+            raise InputError(f"{where}: unknown key {key!r}{hint}; expected {', '.join(known)}")
+    return dict(data)

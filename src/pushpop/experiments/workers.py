@@ -1,156 +1,141 @@
-"""Who does the jobs of a sweep: local processes here, a Ray cluster in `ray_workers.py`."""
+"""Where the runs of a sweep are: in processes on this machine, or in tasks of a Ray cluster.
 
-import json
+A job is a few commands of pushpop, one after the other, whose output goes to the job's log. Each is
+a process of its own, and stops by itself when it loses its parent (`training.interrupt`).
+"""
+
 import os
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Thread
-from typing import Protocol
+from typing import Any
 
-from pushpop.experiments.jobs import Job, Outcome
+from pushpop.errors import InputError
+from pushpop.training.interrupt import PARENT
 
-COMMAND = [sys.executable, "-P", "-m", "pushpop.experiments.worker"]
-"""-P: nothing is imported from the current folder, as by the command itself."""
+Commands = list[list[str]]
+"""The arguments of `pushpop`, for each command."""
 
 
-class Workers(Protocol):
-    """Takes jobs, tells how they ended."""
+def run_commands(
+    commands: Commands,
+    log: Path,
+    processes: "list[subprocess.Popen[bytes]]",
+    keep_open: Sequence[int] = (),
+) -> int:
+    """Run commands until one fails; returns its exit code, or 0. The last of `processes` is the one
+    under way.
 
-    def free(self) -> int:
-        """How many more jobs can be taken now."""
-
-    def submit(self, job: Job) -> None:
-        """Start a job."""
-
-    def wait(self, seconds: float) -> list[Outcome]:
-        """The outcomes that came in, at the latest after so many seconds."""
-
-    def stop(self) -> None:
-        """Ask every run to save and stop; outcomes of jobs under way still come in."""
-
-    def close(self) -> None:
-        """End at once whatever is left; a run that was not stopped has its last checkpoint."""
+    The terminal's Ctrl-C does not reach them. -P: nothing is imported from the current folder.
+    """
+    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    for arguments in commands:
+        with open(log, "ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "pushpop", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **threads, PARENT: str(os.getpid())},
+                start_new_session=True,
+                pass_fds=keep_open,
+            )
+        processes.append(process)
+        if code := process.wait():
+            return code
+    return 0
 
 
 class LocalWorkers:
-    """Processes of one thread each, which outlive a job and are replaced when they die.
+    """At most `count` jobs at a time. Their processes keep the file `lock` open, and with it a lock
+    on it."""
 
-    They do not get the terminal's Ctrl-C: the sweep does, and closes their stdin. `keep_open` is a
-    file that they keep open as long as they live.
-    """
+    def __init__(self, count: int, lock: int | None = None) -> None:
+        self.count = count
+        self.keep_open = () if lock is None else (lock,)
+        self.pool = ThreadPoolExecutor(count)  # a thread waits for the processes of a job
+        self.processes: list[subprocess.Popen[bytes]] = []
 
-    def __init__(self, count: int, keep_open: int | None = None) -> None:
-        self.count, self.keep_open = count, keep_open
-        self.busy: dict[str, _Process] = {}
-        self.idle: list[_Process] = []
-        self.events: Events = SimpleQueue()
-
-    def free(self) -> int:
-        """How many more jobs can be taken now."""
-        return self.count - len(self.busy)
-
-    def submit(self, job: Job) -> None:
-        """Give a job to an idle worker, or to a new one."""
-        while self.idle:
-            worker = self.idle.pop()
-            if worker.send(job):
-                break
-        else:
-            worker = _Process(job.log, self.events, self.keep_open)
-            worker.send(job)  # if it is dead already, its end is in the events
-        self.busy[job.name] = worker
-
-    def wait(self, seconds: float) -> list[Outcome]:
-        """The outcomes that came in, at the latest after so many seconds."""
-        found = []
-        try:
-            worker, answer = self.events.get(timeout=seconds)
-            while True:
-                found += self._outcome(worker, answer)
-                worker, answer = self.events.get_nowait()
-        except Empty:
-            return found
+    def start(self, name: str, commands: Commands, log: Path) -> "Future[int]":
+        """Start a job; the result is the exit code of the command that failed, or 0."""
+        return self.pool.submit(run_commands, commands, log, self.processes, self.keep_open)
 
     def stop(self) -> None:
-        """End every worker's stdin."""
-        for worker in [*self.idle, *self.busy.values()]:
-            worker.close_stdin()
+        """Have every run finish its batch and save."""
+        for process in self.processes:
+            process.terminate()
 
     def close(self) -> None:
-        """End idle workers, kill the others."""
-        self.stop()
-        for worker in self.busy.values():
-            worker.process.kill()
-        for worker in [*self.idle, *self.busy.values()]:
-            worker.wait_for_exit()
-        self.idle, self.busy = [], {}
-
-    def _outcome(self, worker: "_Process", answer: str | None) -> list[Outcome]:
-        names = [name for name, at_work in self.busy.items() if at_work is worker]
-        if not names:  # it has ended with nothing to do
-            self.idle = [other for other in self.idle if other is not worker]
-            worker.wait_for_exit()
-            return []
-        del self.busy[names[0]]
-        if answer is not None:
-            outcome = Outcome(**json.loads(answer))
-            if outcome.kind == "stopped":
-                worker.wait_for_exit()  # it leaves by itself
-            else:
-                self.idle.append(worker)
-            return [outcome]
-        code = worker.wait_for_exit()
-        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        return [Outcome(names[0], "lost", f"the worker ended {how}")]
+        """End at once what is left; a run has its last checkpoint."""
+        for process in self.processes:
+            process.kill()
+        self.pool.shutdown()
 
 
-class _Process:
-    """A worker process, and a thread that passes on what it answers, None at its end."""
+class RayWorkers:
+    """As many jobs at a time as the cluster has processors, or at most `most`.
 
-    def __init__(self, log: Path, events: "Events", keep_open: int | None) -> None:
-        posix = os.name == "posix"
-        with open(log, "ab") as errors:
-            self.process = subprocess.Popen(
-                COMMAND,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-                start_new_session=posix,
-                pass_fds=(keep_open,) if posix and keep_open is not None else (),
-            )
-        Thread(target=self._listen, args=(events,), daemon=True).start()
+    Ray itself retries nothing: the sweep starts a job again that was lost with its node.
+    """
 
-    def send(self, job: Job) -> bool:
-        """Hand over a job; false if nobody is there any more."""
-        assert self.process.stdin is not None
+    def __init__(self, address: str, most: int | None = None) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
-            print(json.dumps(job.to_dict()), file=self.process.stdin, flush=True)
-        except OSError:
-            return False
-        return True
+            import ray
+        except ModuleNotFoundError:
+            raise InputError("--ray needs Ray: pip install 'pushpop[ray]'") from None
+        self.ray: Any = ray
+        self.most = most
+        self.tasks: list[Any] = []
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        if address == "local":
+            options["include_dashboard"] = False
+        try:
+            ray.init(address=address, **options)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise InputError(f"--ray {address}: no cluster there: {error}") from None
 
-    def close_stdin(self) -> None:
-        """Say that nothing more will come."""
-        assert self.process.stdin is not None
-        with suppress(OSError):
-            self.process.stdin.close()
+    @property
+    def count(self) -> int:
+        """How many jobs there may be at a time: nodes come and go."""
+        processors = int(self.ray.cluster_resources().get("CPU", 0))
+        return min(processors, self.most or processors)
 
-    def wait_for_exit(self) -> int:
-        """Wait for its end; returns its exit code."""
-        self.close_stdin()
-        return self.process.wait()
+    def start(self, name: str, commands: Commands, log: Path) -> "Future[int]":
+        """Start a job as a task."""
+        task = self.ray.remote(run_on_node).options(name=name, num_cpus=1, max_retries=0)
+        self.tasks.append(task.remote(commands, str(log.resolve()), os.getcwd()))
+        future: Future[int] = self.tasks[-1].future()
+        return future
 
-    def _listen(self, events: "Events") -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as answers:
-            for line in answers:
-                events.put((self, line))
-        events.put((self, None))
+    def stop(self) -> None:
+        """Interrupt every task, which stops its run."""
+        for task in self.tasks:
+            self.ray.cancel(task, force=False)
+
+    def close(self) -> None:
+        """Leave the cluster; tasks under way are ended with it."""
+        for task in self.tasks:
+            self.ray.cancel(task, force=True)
+        self.ray.shutdown()
 
 
-Events = SimpleQueue[tuple[_Process, str | None]]
+def run_on_node(commands: Commands, log: str, folder: str) -> int:
+    """Run the commands of a job on whatever node this is; relative paths are from `folder`."""
+    from socket import gethostname
+
+    from ray import get_runtime_context
+
+    if os.path.isdir(folder):
+        os.chdir(folder)
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(f"on {gethostname()}, Ray node {get_runtime_context().get_node_id()}\n")
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        return run_commands(commands, Path(log), processes)
+    except BaseException:  # the task is cancelled
+        processes[-1].terminate()
+        processes[-1].wait()
+        raise

@@ -1,9 +1,16 @@
-"""Ctrl-C and SIGTERM: the first asks a run to stop and save, the second leaves at once."""
+"""Ctrl-C and SIGTERM: the first asks a run to stop and save, the second leaves at once.
 
+A run that was started by a sweep stops too when the sweep is no more.
+"""
+
+import os
 import signal
 import threading
 from types import FrameType
 from typing import Any, NoReturn
+
+PARENT = "PUSHPOP_PARENT"
+"""The variable of the environment with the number of the process that a run must not outlive."""
 
 
 class StopRequested(Exception):
@@ -14,7 +21,8 @@ class Signals:
     """While entered, from the main thread, remembers the first signal in `received`."""
 
     def __init__(self) -> None:
-        self.received: int | None = None
+        self._signal: int | None = None
+        self._parent = os.environ.get(PARENT)
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Signals":
@@ -26,6 +34,17 @@ class Signals:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+    @property
+    def received(self) -> int | None:
+        """The first signal that came, if any; SIGTERM too if the parent has gone."""
+        if self._signal is None and self._parent not in (None, str(os.getppid())):
+            return signal.SIGTERM
+        return self._signal
+
+    @received.setter
+    def received(self, number: int | None) -> None:
+        self._signal = number
 
     def check(self) -> None:
         """Raise `StopRequested` if a signal came."""

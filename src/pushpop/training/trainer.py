@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from math import isfinite
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -23,8 +24,8 @@ from pushpop.models.decoding import evaluating
 from pushpop.tasks import Batch, batch_rng
 from pushpop.training.checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
 from pushpop.training.config import TrainConfig, check_same_run
-from pushpop.training.data import Data
-from pushpop.training.parallel import Group
+from pushpop.training.data import Data, make_data
+from pushpop.training.parallel import Group, torch_threads
 from pushpop.training.schedule import Progress, perplexity
 
 LOOK_AHEAD = 5  # batches
@@ -213,3 +214,14 @@ def non_finite_gradient(model: nn.Module) -> str | None:
         return None
     wrong = (name for name, gradient in gradients if not bool(gradient.isfinite().all()))
     return next(wrong, None)  # none: finite numbers whose sum overflows
+
+
+def time_batch(config: TrainConfig, batches: int = 3) -> float:
+    """Seconds that a batch of such a run takes on this machine, the mean of a few."""
+    with torch_threads(config.threads):
+        trainer = Trainer(config, Group(), make_data(config))
+        trainer.step()  # kernels are loaded, batches drawn ahead
+        began = perf_counter()
+        for _ in range(batches):
+            trainer.step()
+        return (perf_counter() - began) / batches
