@@ -10,7 +10,7 @@ from tests.docs.pages import PAGES, blocks, name_of
 WITH_CODE = [page for page in PAGES if blocks(page, "python")]
 PRINTED = {
     "README.md": r"\['a3 a2 a1'\]\n",
-    "docs/experiments.md": r"copy-stack done\n\*\*With the recipe `paper`\*\*\n[\s\S]*",
+    "docs/experiments.md": r"(.*\n)+\['done'\]\n\*\*With the recipe `paper`\*\*\n[\s\S]*",
     "docs/models.md": r"\{'task': 'reverse'\}.*\n(.+\n){3}\['\S+ \S+ \S+ \S+'\]\n",
     "docs/training.md": r"(.+\n){3}",
 }

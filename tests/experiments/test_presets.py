@@ -27,6 +27,7 @@ def test_the_papers_table_has_35_rows() -> None:
     ("name", "count"),
     [
         ("paper", 180),
+        ("paper-grid", 350),
         ("table", 35),
         ("mini", 210),
         ("drift", 300),
@@ -48,19 +49,28 @@ def test_built_in_presets_have_the_runs_that_they_say(name: str, count: int) -> 
     assert len(preset.runs) == len({run.name for run in preset.runs}) == count
 
 
-@pytest.mark.parametrize("name", ["paper", "table", "smoke"])
+@pytest.mark.parametrize("name", ["paper-grid", "table", "smoke"])
 def test_every_pair_of_task_and_model_is_there(name: str) -> None:
     found = select(load_preset(name).runs, "")
     bodies = {(run.config.task, run.config.memory, run.config.layers) for run in found}
     assert len(bodies) == 35
 
 
-def test_the_paper_preset_is_the_papers_grid() -> None:
-    configs = [run.config for run in load_preset("paper").runs]
+def test_the_whole_grid_is_the_papers() -> None:
+    configs = [run.config for run in load_preset("paper-grid").runs]
     assert {config.hidden for config in configs} == {256, 512}
     assert {config.memory_width for config in configs} == {256}
     assert sorted({config.learning_rate for config in configs}) == [5e-5, 1e-4, 5e-4, 1e-3, 5e-3]
-    assert load_preset("paper").runs[0].name == "copy-stack-hidden256-lr0.005"
+    assert load_preset("paper-grid").runs[0].name == "copy-stack-hidden256-lr0.005"
+
+
+def test_the_candidates_of_a_row_stand_together_in_a_preset_with_rungs() -> None:
+    preset = load_preset("paper")
+    assert preset.halving is not None
+    assert preset.halving.stages(12) == [(12, 1000), (3, 3000), (1, 16000)]
+    rows = [run.row for run in preset.runs]
+    assert rows[:13] == [("copy", "deque")] * 12 + [("reverse", "stack")]
+    assert {run.config.steps for run in preset.runs} == {20_000}
 
 
 def test_mini_begins_with_the_35_rows_at_one_size_and_rate() -> None:
@@ -134,7 +144,7 @@ def test_a_preset_can_be_a_file(tmp_path: Path) -> None:
 
 
 def test_only_selects_by_option() -> None:
-    every = load_preset("paper").runs
+    every = load_preset("paper-grid").runs
     assert len(select(every, "task=copy,model=queue,model=deque")) == 20
     assert len(select(every, "memory=queue,learning_rate=1e-3,hidden=256")) == 5
     for text, message in (
@@ -158,6 +168,17 @@ def test_only_selects_by_option() -> None:
         ({"grid": {"seed": 3}}, "mine.yaml: grid: seed is 3, expected a list of values"),
         ({"grid": {"seed": []}}, "mine.yaml: grid: seed is [], expected a list of values"),
         ({"base": {"model": "stack"}}, "mine.yaml: a run without a task"),
+        ({"halving": {"rungs": [5, 5], "keep": 0.5}}, "mine.yaml: halving: rungs is [5, 5], exp"),
+        ({"halving": {"rungs": [5], "keep": 0}}, "mine.yaml: halving: keep is 0, expected a share"),
+        ({"halving": {"rungs": [5], "kep": 1}}, "unknown key 'kep'; did you mean 'keep'?"),
+        (
+            {"base": {"task": "copy", "steps": 9}, "halving": {"rungs": [5], "keep": 1}},
+            "mine.yaml: steps beside halving",
+        ),
+        (
+            {"base": {"task": "copy", "cooldown": 9}, "halving": {"rungs": [5], "keep": 1}},
+            "mine.yaml: cooldown beside halving",
+        ),
         ({"base": {"task": "copy", "model": "lstm0"}}, "mine.yaml: model is 'lstm0', expected"),
         ({"base": {"task": "copy", "hiden": 3}}, "mine.yaml: unknown option 'hiden'; did you mean"),
         ({"base": {"task": "copy", "hidden": 0}}, "mine.yaml: hidden is 0, expected a whole"),
