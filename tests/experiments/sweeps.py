@@ -24,6 +24,8 @@ def write_preset(folder: Path, **parts: Any) -> str:
     """A preset of tiny runs: copying and reversing, with a queue, unless said otherwise."""
     base = {k: v for k, v in TINY.items() if k not in ("task", "memory")}
     base |= parts.pop("base", {})
+    if "halving" in parts:
+        del base["steps"]
     data = {"base": base, "grid": {"task": ["copy", "reverse"], "model": ["queue"]}, **parts}
     path = folder / "tiny.yaml"
     path.write_text(yaml.safe_dump(data, sort_keys=False))

@@ -131,7 +131,12 @@ def test_a_dry_run_lists_the_runs_and_touches_nothing(
 
 
 HALVED: dict[str, Any] = {
-    "base": {"checkpoint_every": 5, "report_every": 10, "evaluate_every": 100},
+    "base": {
+        "curriculum_start": 0,
+        "checkpoint_every": 5,
+        "report_every": 10,
+        "evaluate_every": 100,
+    },
     "grid": {"task": ["copy", "reverse"], "model": ["queue"], "seed": [0, 1, 2]},
     "halving": {"rungs": [20, 60], "keep": 0.5},
 }

@@ -114,6 +114,12 @@ def test_rows_and_grid_are_multiplied() -> None:
     assert found["reverse-lstm2-pop_bias0-seed3"].memory == "none"
 
 
+def test_a_name_can_hold_the_biases_of_several_memories() -> None:
+    base = {"task": "copy", "model": "deque", "memories": 2, "hidden": 8}
+    (name,) = runs({"base": base, "grid": {"push_bias": [[[0, 0.5], [1, -2]]]}})
+    assert name == "copy-deque-push_bias0,0.5;1,-2"
+
+
 def test_names_say_what_varies_and_nothing_else() -> None:
     grid = {
         "recipe": ["pushpop"],

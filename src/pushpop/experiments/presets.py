@@ -170,14 +170,18 @@ def run_name(config: TrainConfig, axes: list[str]) -> str:
     for axis in axes:
         if axis in ("task", "model", "memory", "layers", "starts", *CHANGEABLE):
             continue
-        value = options[axis]
-        if isinstance(value, float):
-            value = f"{value:g}"
-        elif isinstance(value, list):
-            value = ",".join(f"{number:g}" for number in value)
-        text = "none" if value is None else str(value).lower()
+        text = _short(options[axis])
         parts.append(text if text.isalpha() else f"{SHORT_NAMES.get(axis, axis)}{text}")
     return "-".join(parts)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        nested = any(isinstance(part, list | tuple) for part in value)
+        return (";" if nested else ",").join(map(_short, value))
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value is None else str(value).lower()
 
 
 def identity(config: TrainConfig) -> str:
