@@ -23,8 +23,9 @@ def sweep(
     """Train many runs, several at a time; started again, it goes on where it was stopped.
 
     Args:
-        preset: ours, unseen, ours-lstm, mini, miniseeds, natural, chomsky, table, paper,
-            paper-grid, smoke, protocol, pushbias, popbias, lstmseeds, by-task, by-task-seeds, drift, or a file
+        preset: ours, unseen, ours-lstm, mini, miniseeds, natural, drift, chomsky, table, paper,
+            paper-grid, smoke, protocol, pushbias, popbias, lstmseeds, by-task, by-task-seeds, or a
+            file
         out: the folder of the run directories; by default runs/PRESET
         workers: runs at a time, a process and a thread each; 0: as many as there are cores
         steps: batches of every run instead of what the preset says; finished runs are extended
