@@ -7,7 +7,7 @@ exactly what free-running greedy decoding gives. A tagger is fed nothing of its 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import exp
+from math import exp, isfinite
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from torch import nn
 
 from pushpop.errors import InputError
 from pushpop.models import Tagger, Transducer
-from pushpop.models.decoding import evaluating
+from pushpop.models.decoding import NO_NUMBERS, evaluating
 from pushpop.tasks import LengthRange, Pairs, Task, batch_rng
 from pushpop.tasks.ragged import IntArray
 
@@ -136,6 +136,8 @@ def _score(
         logits = model.scored_logits(batch)
         wanted = batch.outputs[batch.mask]
         nll += float(nn.functional.cross_entropy(logits, wanted, reduction="sum"))
+        if not isfinite(nll):
+            raise InputError(NO_NUMBERS)
         wrong = torch.zeros_like(batch.mask)  # [T, B]
         wrong[batch.mask] = logits.argmax(dim=1) != wanted
         before_error = batch.mask & (wrong.cumsum(dim=0) == 0)

@@ -16,8 +16,8 @@ from rich.console import Console
 from pushpop.cli import main
 from pushpop.tasks import get_task
 from pushpop.training import TrainConfig, train
-from pushpop.training.live import LiveView, sparkline
 from pushpop.training.trainer import Diverged
+from pushpop.training.view import LiveView, sparkline
 from tests.models.examples import small_model
 from tests.training.runs import TINY, remains, tiny
 

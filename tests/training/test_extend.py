@@ -9,12 +9,12 @@ import pytest
 
 from pushpop.cli import main
 from pushpop.errors import InputError
-from pushpop.training import RunDirectory, session, train
+from pushpop.training import RunDirectory, loop, train
 from pushpop.training import data as data_module
 from pushpop.training.checkpoint import saved_steps
+from pushpop.training.load import load_trained
 from pushpop.training.run import is_final
 from pushpop.training.schedule import Progress
-from pushpop.training.trained import load_trained
 from tests.training.runs import Killed, at_call, killed, remains, tiny
 
 Captured = pytest.CaptureFixture[str]
@@ -56,7 +56,7 @@ def test_a_run_out_of_time_goes_on_with_more(straight: dict[str, Any], tmp_path:
 def test_a_solved_run_goes_on_when_told(
     straight: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "STOP_ACCURACY", 0.0)
+    monkeypatch.setattr(loop, "STOP_ACCURACY", 0.0)
     report = train(tiny(until_solved=True), tmp_path)
     assert (report["stopped_by"], report["step"]) == ("solved", 12)
     assert train(tiny(until_solved=True), tmp_path) == report
@@ -94,7 +94,7 @@ def test_a_cooldown_belongs_to_its_end(tmp_path: Path) -> None:
     rates = [rate for line in lines if (rate := json.loads(line).get("learning_rate")) is not None]
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] == 0
-    with at_call(session.Session, "step", 18, killed), pytest.raises(Killed):
+    with at_call(loop.Session, "step", 18, killed), pytest.raises(Killed):
         train(tiny(cooldown=12), stopped)
     with pytest.raises(InputError, match="holds a run with steps 24, not 30"):
         train(tiny(cooldown=12, steps=30), stopped)
@@ -116,8 +116,8 @@ def test_a_gain_is_one_per_cent_at_the_same_lengths_or_longer_sources() -> None:
 
 PLACES = [
     (data_module, "evaluate", 1),
-    (session.Session, "step", 1),
-    (session.Session, "step", 9),
+    (loop.Session, "step", 1),
+    (loop.Session, "step", 9),
     (RunDirectory, "write", 1),  # training.json
     (RunDirectory, "write", 2),  # report.json
 ]
@@ -152,7 +152,7 @@ def test_fewer_steps_than_are_done_are_refused(tmp_path: Path) -> None:
 
 
 def test_batches_of_the_log_count_as_done(tmp_path: Path) -> None:
-    with at_call(session.Session, "step", 11, killed), pytest.raises(Killed):
+    with at_call(loop.Session, "step", 11, killed), pytest.raises(Killed):
         train(tiny(), tmp_path)
     assert saved_steps(tmp_path / "checkpoints")[0] == 8
     with open(tmp_path / "metrics.jsonl", "a") as file:

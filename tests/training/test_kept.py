@@ -12,12 +12,12 @@ from pushpop.cli import main
 from pushpop.evaluation import evaluate
 from pushpop.tasks import draw_batch, get_task
 from pushpop.training import data as data_module
-from pushpop.training import session, train
+from pushpop.training import loop, train
 from pushpop.training.checkpoint import checkpoint_path, load
 from pushpop.training.data import make_data
+from pushpop.training.load import load_trained
 from pushpop.training.parallel import Group
 from pushpop.training.schedule import Progress
-from pushpop.training.trained import load_trained
 from pushpop.training.trainer import Trainer
 from pushpop.training.view import describe_end
 from tests.training.runs import PLAIN, Killed, at_call, killed, load_model, remains, tiny
@@ -97,7 +97,7 @@ def test_the_last_weights_are_kept_when_told(tmp_path: Path) -> None:
 
 
 def test_a_solved_run_keeps_what_solved_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "STOP_ACCURACY", 0.0)
+    monkeypatch.setattr(loop, "STOP_ACCURACY", 0.0)
     report = train(tiny(until_solved=True, evaluate_every=9, **CONFIG), tmp_path)
     assert (report["stopped_by"], report["kept_step"], report["best_step"]) == ("solved", 18, 12)
     assert load_model(tmp_path) == weights_at(tmp_path, 18)
@@ -120,7 +120,7 @@ def test_a_run_without_any_report_keeps_the_last_weights(tmp_path: Path) -> None
 def test_a_broken_best_checkpoint_is_named_and_the_last_weights_are_kept(
     tmp_path: Path, capsys: Captured
 ) -> None:
-    with at_call(session.Session, "choose_model", 1, killed), pytest.raises(Killed):
+    with at_call(loop.Session, "choose_model", 1, killed), pytest.raises(Killed):
         train(tiny(**CONFIG), tmp_path)
     checkpoint_path(tmp_path / "checkpoints", 12).write_bytes(b"nothing")
     main(["train", "--resume", str(tmp_path)])

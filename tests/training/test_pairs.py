@@ -10,10 +10,10 @@ from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.training import TrainConfig, train
 from pushpop.training.data import PairsFileData, make_data
+from pushpop.training.load import load_trained
+from pushpop.training.loop import Session
 from pushpop.training.run import default_directory
 from pushpop.training.schedule import Progress
-from pushpop.training.session import Session
-from pushpop.training.trained import load_trained
 from pushpop.training.view import View
 from tests.training.runs import remains
 

@@ -16,11 +16,11 @@ from pushpop.training import TrainConfig, train
 from pushpop.training import race as race_module
 from pushpop.training.checkpoint import checkpoint_path, load, saved_steps
 from pushpop.training.data import make_data
+from pushpop.training.load import load_trained
 from pushpop.training.parallel import Group
 from pushpop.training.race import Race
 from pushpop.training.run import RunDirectory
 from pushpop.training.schedule import Progress
-from pushpop.training.trained import load_trained
 from pushpop.training.trainer import Trainer
 from tests.training.runs import Killed, at_call, killed, remains, tiny
 

@@ -18,7 +18,7 @@ from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.models.transducer import Likelihood
 from pushpop.tasks import draw_batch, get_task
-from pushpop.training import TrainConfig, loop, race, session, train
+from pushpop.training import TrainConfig, loop, race, train
 from pushpop.training import data as data_module
 from pushpop.training.data import make_data
 from pushpop.training.parallel import TIMEOUT, TorchrunGroup
@@ -158,7 +158,7 @@ def main() -> None:
         "small batch": outcome("small", {"batch_size": 1}),
         "sigterm on rank 1": disturbed("term", 1, *forward, 7, send(signal.SIGTERM)),
         "sigint on rank 0": disturbed("int", 0, data_module, "evaluate", 3, send(signal.SIGINT)),
-        "full disk": disturbed("full", 0, session, "save", 3, full_disk),
+        "full disk": disturbed("full", 0, loop, "save", 3, full_disk),
         "nan on rank 1": disturbed("nan", 1, *step, 10, spoil_loss),
         "infinite gradient on rank 0": disturbed("inf", 0, *step, 10, spoil_weights),
     }

@@ -57,7 +57,7 @@ def evaluate(
     from pushpop.models import Tagger
     from pushpop.models.shipped import find_model
     from pushpop.tasks import get_task, parse_lengths
-    from pushpop.training.trained import load_trained
+    from pushpop.training.load import load_trained
 
     ranges = [parse_lengths(part) for part in lengths.split(",")]
     if sequences < 1:

@@ -29,7 +29,7 @@ def export(model: str, onnx: str = "") -> None:
     # The exporter warns of packages that it does not need here.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     from pushpop.models.export import export_onnx
-    from pushpop.training.trained import load_trained
+    from pushpop.training.load import load_trained
 
     for path in export_onnx(load_trained(found).model, onnx):
         print(path)

@@ -62,15 +62,11 @@ def train(
     from pushpop.training import Diverged
     from pushpop.training import train as run_training
     from pushpop.training.parallel import is_leader
-    from pushpop.training.view import PlainView, View
+    from pushpop.training.view import LiveView, PlainView
 
-    view: View = PlainView()
-    if sys.stdout.isatty() and is_leader():
-        from pushpop.training.live import LiveView
-
-        view = LiveView()
+    live = sys.stdout.isatty() and is_leader()
     try:
-        run_training(settings, directory, view)
+        run_training(settings, directory, LiveView() if live else PlainView())
     except Diverged as error:
         if is_leader():
             print("pushpop:", error, file=sys.stderr)

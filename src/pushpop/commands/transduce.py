@@ -55,8 +55,8 @@ def transduce(
     from pushpop.models.spelling import unknown_symbols
     from pushpop.tasks.pairs_lines import lines_of
     from pushpop.tasks.pairs_open import read_blocks, unpacked
+    from pushpop.training.load import load_trained
     from pushpop.training.parallel import torch_threads
-    from pushpop.training.trained import load_trained
 
     if file is not None:
         check_sources_file(file)

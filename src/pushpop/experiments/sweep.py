@@ -24,8 +24,8 @@ from pushpop.experiments.sweep_view import SweepView
 from pushpop.experiments.workers import Commands, LocalWorkers, RayWorkers
 from pushpop.training import RunDirectory, TrainConfig
 from pushpop.training.checkpoint import saved_steps
-from pushpop.training.interrupt import Signals
 from pushpop.training.run import METRICS_FILE, TRAINING_FILE
+from pushpop.training.signals import Signals
 
 LOCK, LOGS = ".sweep-lock", "logs"
 LOCK_TIMEOUT = 60.0

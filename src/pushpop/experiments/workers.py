@@ -1,22 +1,25 @@
 """Where the runs of a sweep are: in processes on this machine, or in tasks of a Ray cluster.
 
 A job is a few commands of pushpop, one after the other, whose output goes to the job's log. Each is
-a process of its own, and stops by itself when it loses its parent (`training.interrupt`).
+a process of its own, and stops by itself when it loses its parent (`training.signals`).
 """
 
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from pushpop.errors import InputError
-from pushpop.training.interrupt import PARENT
+from pushpop.training.signals import PARENT
 
 Commands = list[list[str]]
 """The arguments of `pushpop`, for each command."""
+POLL = 0.1
+"""Seconds from one look at a process to the next."""
 
 
 def run_commands(
@@ -43,8 +46,10 @@ def run_commands(
                 pass_fds=keep_open,
             )
         processes.append(process)
-        if code := process.wait():
-            return code
+        while process.poll() is None:
+            time.sleep(POLL)  # Ray cannot interrupt a wait
+        if process.returncode:
+            return process.returncode
     return 0
 
 

@@ -11,11 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from pushpop.devices import widest_float
+from pushpop.errors import InputError
 from pushpop.models.body import BodyState
 from pushpop.tasks import Vocabulary
 
 if TYPE_CHECKING:
     from pushpop.models.transducer import Transducer
+
+
+NO_NUMBERS = "the model's outputs are not numbers: its weights are damaged or far too large"
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,10 @@ def read_sources(model: "Transducer", sources: list[Sequence[int]]) -> tuple[Ten
 
 def log_probabilities(logits: Tensor) -> Tensor:
     """In float64, where there is one: scores are sums, and neighbours must not fall together."""
-    return torch.log_softmax(logits.to(widest_float(logits.device)), dim=-1)
+    scores = torch.log_softmax(logits.to(widest_float(logits.device)), dim=-1)
+    if not scores.amax(dim=-1).isfinite().all():
+        raise InputError(NO_NUMBERS)
+    return scores
 
 
 def fed_back(vocabulary: Vocabulary, output_ids: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from pushpop.models.folder import (
     read_file,
     write_together,
 )
-from pushpop.models.shipped import shipped_models
+from pushpop.models.shipped import find_model
 from pushpop.tasks import Vocabulary
 from pushpop.tasks.pairs_text import TextForm
 
@@ -68,9 +68,7 @@ def load_pretrained(cls: type[Model], folder: str | PathLike[str]) -> Model:
     """Build the model again. Nothing is allocated before its size is known to be the files'."""
     import pushpop.models.tagger  # noqa: F401  # a subclass of Transducer, even if nobody named it
 
-    folder = Path(folder)
-    if not folder.exists():
-        folder = shipped_models().get(str(folder), folder)
+    folder = find_model(folder)
     known: tuple[type[Model], ...] = (*cls.__subclasses__(), cls)  # cls before a user's subclass
     classes = {f"{FORMAT} {each.form}": each for each in known}
     config = _read_config(folder, list(classes))
@@ -159,6 +157,8 @@ def _check_tensors(
             )
         if tensor.dtype != dtype:
             raise InputError(f"{path}: {name} is {tensor.dtype}, expected {dtype} by {CONFIG_FILE}")
+        if not tensor.isfinite().all():
+            raise InputError(f"{path}: {name} has values that are no numbers: NaN or infinity")
 
 
 def _check_digest(data: bytes, wanted: Any, path: Path) -> None:

@@ -5,7 +5,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from pushpop.errors import InputError, did_you_mean
+from pushpop.errors import InputError, did_you_mean, reading
 from pushpop.models.folder import CONFIG_FILE, TENSORS_FILE, read_file
 
 PACKAGE = Path(__file__).parents[1]
@@ -20,8 +20,9 @@ def shipped_models() -> dict[str, Path]:
 def find_model(text: str | PathLike[str]) -> Path:
     """The folder that is meant: a path if there is one, else the shipped model of that name."""
     path = Path(text)
-    if path.exists():
-        return path
+    with reading(path):
+        if path.exists():
+            return path
     known = shipped_models()
     name = str(text)
     if name in known:

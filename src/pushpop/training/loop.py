@@ -1,20 +1,32 @@
-"""Training in a run directory: one process leads, and under torchrun others follow it."""
+"""Training in a run directory, from the start or a checkpoint to the end.
 
+A run is a function of its options: every test draws from a stream of its own, and `trainer.py` says
+what a batch depends on. One process leads; under torchrun others follow it.
+"""
+
+import time
 from os import PathLike
 from typing import Any
 
 from pushpop.devices import resolve_device
 from pushpop.errors import InputError
-from pushpop.training.board import TensorBoardView
-from pushpop.training.checkpoint import unpack
+from pushpop.models import Transducer
+from pushpop.training.checkpoint import load_latest, pack, save, saved_steps, unpack
 from pushpop.training.config import TrainConfig
-from pushpop.training.data import make_data
-from pushpop.training.interrupt import Signals, StopRequested
+from pushpop.training.data import Data, make_data
+from pushpop.training.load import find_checkpoint, model_at_checkpoint
 from pushpop.training.parallel import Group, process_group, releasing_followers, torch_threads
-from pushpop.training.run import RunDirectory
-from pushpop.training.session import Session
-from pushpop.training.trainer import Trainer
-from pushpop.training.view import View
+from pushpop.training.race import Race, make_trainer
+from pushpop.training.run import REPORT_FILE, RunDirectory, environment
+from pushpop.training.schedule import Progress
+from pushpop.training.signals import Signals, StopRequested
+from pushpop.training.trainer import Diverged, Trainer
+from pushpop.training.view import TensorBoard, View
+
+STOP_ACCURACY = 0.999
+"""Coarse accuracy on training and test lengths that counts as solved, if reached `STOP_TESTS` times
+in a row."""
+STOP_TESTS = 2
 
 
 def train(
@@ -55,8 +67,7 @@ def run_leader(
         else:
             device = resolve_device(config.device, group.local_size)
         config = config.override({"device": device})
-        if config.tensorboard:
-            view = TensorBoardView(run.path / "tensorboard", view)
+        board = TensorBoard(run.path / "tensorboard") if config.tensorboard else None
         data = make_data(config)
         run.prepare(config, group.size)
         with run:
@@ -69,7 +80,7 @@ def run_leader(
             if report is not None:
                 view.message(f"{run.path}: this run is finished")
             else:
-                session = Session(config, run, view, signals, group, data)
+                session = Session(config, run, view, signals, group, data, board)
                 try:
                     session.resume()
                     report = session.train()
@@ -80,6 +91,8 @@ def run_leader(
                     signals.leave()
                 finally:
                     view.close()
+                    if board is not None:
+                        board.close()
             final_message["report"] = report
     return report
 
@@ -102,3 +115,245 @@ def run_follower(group: Group, signals: Signals) -> dict[str, Any]:
             raise SystemExit(message["code"])
         elif trainer is not None and not signal:
             trainer.step()
+
+
+class Session:
+    """The part of a run from a start to a stop."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        run: RunDirectory,
+        view: View,
+        signals: Signals,
+        group: Group,
+        data: Data,
+        board: TensorBoard | None = None,
+    ) -> None:
+        self.board = board
+        self.config, self.run, self.view, self.signals = config, run, view, signals
+        self.group, self.data = group, data
+        self.trainer: Trainer | Race  # from `resume` on
+        starts = [each for each in (config, *config.start_configs()) if each.curriculum_start]
+        first = [Progress.start(each).lengths(each) for each in starts]
+        for lengths in (config.training_range, config.testing_range, *first):
+            data.check_lengths(lengths)  # refused now rather than later
+        self.began = time.monotonic()
+        self.saved_step = -1  # of the last checkpoint with everything of its step in it
+
+    @property
+    def progress(self) -> Progress:
+        """Where the run is."""
+        return self.trainer.progress
+
+    def resume(self) -> None:
+        """Take up the latest checkpoint that is whole, if there is one."""
+        found = load_latest(self.run.checkpoints, self.view.message, set_aside=True)
+        checkpoint = None if found is None else found[1]
+        try:
+            self.trainer = make_trainer(self.config, self.group, self.data, checkpoint)
+        except InputError as error:
+            raise InputError(f"{self.run.checkpoints}: {error}" if found else str(error)) from None
+        if found is not None:
+            if self.progress.settled == self.progress.step:
+                self.saved_step = self.progress.step
+            before = self.run.environment()
+            now = environment(self.config, self.group.size)
+            for name in before.keys() & now.keys():
+                if before[name] != now[name]:
+                    self.view.message(
+                        f"{name} was {before[name]} and is {now[name]}: results may differ"
+                    )
+        if self.group.size > 1:
+            self.group.exchange(0, {"config": self.config.to_dict()})
+            self.group.broadcast(pack(self.trainer.checkpoint()))
+        self.run.open_log(self.progress.log_size)
+        self.view.begin(self.config, self.progress)
+        if self.board is not None:
+            self.board.begin(self.progress)
+
+    def train(self) -> dict[str, Any]:
+        """Go on until something says stop; then test on fresh draws and save the model."""
+        while True:
+            self.finish_batch()
+            reason = self.stop_reason()
+            if reason is not None:
+                return self.finish(reason)
+            received, _ = self.group.exchange(self.signals.received or 0)
+            self.signals.received = received or None
+            self.signals.check()
+            self.step()
+
+    def step(self) -> None:
+        """One batch, in all processes."""
+        try:
+            loss = self.trainer.step()
+        except Diverged as error:
+            steps = saved_steps(self.run.checkpoints)
+            last = (
+                f"the checkpoint after batch {steps[0]} is kept" if steps else "no checkpoint yet"
+            )
+            raise Diverged(f"{error}; no update was made; {last}") from None
+        self.group.in_batch = False
+        self._count_time()
+        self.view.step(self.progress, loss)
+
+    def finish_race(self) -> None:
+        """Have the winner of a race go on alone, once there is one."""
+        race = self.trainer
+        if not isinstance(race, Race):
+            return
+        batches = {each.start: each.progress.step for each in race.trainers}
+        won = race.winner()
+        if won is None:
+            return
+        how = "wins" if won.progress.has_arrived(won.config) else "has come farthest"
+        self.trainer = won
+        record = {"step": race.progress.step, "winner": won.start, "arrived": how == "wins"}
+        won.progress.log_size = self.run.log(record)
+        self.view.message(
+            f"start {won.start} {how} after {batches[won.start]} batches of its own, "
+            f"{race.progress.step} of all; it goes on alone"
+        )
+
+    def finish_batch(self) -> None:
+        """Report, test and save after a batch, as is due. A stop while testing leaves no trace."""
+        config, progress = self.config, self.progress
+        step, is_best = progress.step, False
+        if progress.settled < step:
+            record: dict[str, Any] = {}
+            if isinstance(self.trainer, Race):
+                record = self.trainer.record()
+            elif self.data.test_is_due(step):
+                record = self.evaluate(self.trainer.model, "evaluate", step)
+                is_best = self.record_test(record)
+            if step % config.report_every == 0 and not isinstance(self.trainer, Race):
+                head = {
+                    "perplexity": progress.report(),
+                    "learning_rate": progress.next_rate(config),
+                }
+                record = {**head, "longest": progress.longest, **record}
+            if record:
+                record = {"step": step, **record}
+                progress.log_size = self.run.log(record)
+                self.view.record(record, progress)
+                if self.board is not None:
+                    self.board.record(record)
+            progress.settled = step
+            self.finish_race()
+        is_due = is_best or step % config.checkpoint_every == 0
+        if step and is_due and self.saved_step != step:
+            self.save()
+
+    def record_test(self, record: dict[str, Any]) -> bool:
+        """Note what a test says; whether it is of given pairs and the best so far."""
+        progress = self.progress
+        if "valid" in record:
+            valid, rate = record["valid"], progress.rate
+            is_best = progress.validated(self.config, valid["accuracy"], valid["perplexity"])
+            if progress.rate != rate:
+                self.group.exchange(0, {"rate": progress.rate})  # the others have seen no test
+            return is_best
+        solved = min(record[part]["coarse"] for part in ("train", "test")) >= STOP_ACCURACY
+        progress.solved = progress.solved + 1 if solved else 0
+        return False
+
+    def evaluate(self, model: Transducer, stream: str, index: int) -> dict[str, Any]:
+        """What a model gets right."""
+        return self.data.test(model, stream, index, self.signals.check)
+
+    def stop_reason(self) -> str | None:
+        """Why training is over, if it is."""
+        config, progress = self.config, self.progress
+        if config.until_solved and progress.solved >= STOP_TESTS:
+            return "solved"
+        if progress.step >= config.steps:
+            return "steps"
+        if progress.step >= progress.last_step(config):
+            return "epochs"
+        if config.converged_after and progress.without_gain >= config.converged_after:
+            return "converged"
+        if self.faded <= config.until_faded:
+            return "faded"
+        if config.patience and progress.waited >= config.patience:
+            return "patience"
+        if config.minutes and progress.seconds >= 60 * config.minutes:
+            return "time"
+        return None
+
+    @property
+    def faded(self) -> float:
+        """The share of its learning rate that the run still has."""
+        return self.progress.rate / self.trainer.config.learning_rate
+
+    def finish(self, reason: str) -> dict[str, Any]:
+        """Save, test on fresh draws, write the model that is kept and the report."""
+        progress = self.progress
+        if self.saved_step != progress.step:
+            self.save(planned=False)  # a run that goes on must not remember this end
+        self.view.message(f"stopped by {reason} after {progress.step} batches; final test")
+        kept_step, model = self.choose_model(reason)
+        report = {
+            **(
+                {"start": self.trainer.start}
+                if isinstance(self.trainer, Trainer) and self.trainer.start is not None
+                else {}
+            ),
+            "stopped_by": reason,
+            "step": progress.step,
+            "kept_step": kept_step,
+            "seconds": round(progress.seconds, 3),
+            "perplexity": progress.perplexity,
+            "best_perplexity": progress.best_perplexity,
+            "best_step": progress.best_step,
+            "without_gain": progress.without_gain,
+            "faded": self.faded,
+            **({"epochs": progress.epochs, "waited": progress.waited} if progress.epoch else {}),
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            **self.evaluate(model, "final", 0),
+        }
+        if kept_step != progress.step:
+            report["last"] = self.evaluate(self.trainer.model, "final", 0)
+        model.metadata = {"training": self.config.to_dict(), "report": report}
+        model.save_pretrained(self.run.path)
+        self.run.write(REPORT_FILE, report)
+        self.view.end(report)
+        return report
+
+    def choose_model(self, reason: str) -> tuple[int, Transducer]:
+        """The model to keep, and after how many batches it was."""
+        progress, last = self.progress, (self.progress.step, self.trainer.model)
+        if self.config.keep == "last" or reason == "solved" or self.improves():
+            return last
+        if progress.best_step in (None, progress.step):
+            return last
+        try:
+            which = str(progress.best_step)
+            step, best = find_checkpoint(self.run.checkpoints, which, self.view.message)
+        except InputError as error:
+            self.view.message(f"{error}; the last weights are kept in place of the best")
+            return last
+        model = model_at_checkpoint(self.config, best, self.data.vocabulary, self.data.text)
+        return step, model.to(self.trainer.device)
+
+    def improves(self) -> bool:
+        """Whether the weights are the best so far."""
+        return self.progress.improves() and self.progress.improves(
+            self.trainer.current_perplexity()
+        )
+
+    def save(self, planned: bool = True) -> None:
+        """Write a checkpoint of this moment; only a planned one can be the best."""
+        progress = self.progress
+        self._count_time()
+        if planned and progress.improves():
+            progress.mark_best(self.trainer.current_perplexity())
+        self.run.sync_log()
+        checkpoint = self.trainer.checkpoint()
+        save(self.run.checkpoints, progress.step, checkpoint, progress.best_step)
+        self.saved_step = progress.step
+
+    def _count_time(self) -> None:
+        now = time.monotonic()
+        self.progress.seconds += now - self.began
+        self.began = now

@@ -52,7 +52,11 @@ class RunDirectory:
 
     def config(self) -> TrainConfig:
         """The options that the run was started with, or last continued with."""
-        return TrainConfig.from_saved(self._read(TRAINING_FILE), str(self.path / TRAINING_FILE))
+        path, options = self.path / TRAINING_FILE, self._read(TRAINING_FILE)
+        for name in ("task", "memory", "hidden", "seed", "steps"):
+            if name not in options:
+                raise InputError(f"{path}: no {name!r}, expected all options of a run")
+        return TrainConfig.from_saved(options, str(path))
 
     def report(self, config: TrainConfig | None = None) -> dict[str, Any] | None:
         """The final report; `None` if the run is unfinished, or has to continue after an end, with
@@ -60,6 +64,10 @@ class RunDirectory:
         if not (self.path / REPORT_FILE).exists():
             return None
         report = self._read(REPORT_FILE)
+        for name in ("step", "seconds", "without_gain", "faded", "epochs", "waited"):
+            if type(report.get(name, 0)) not in (int, float):
+                path = self.path / REPORT_FILE
+                raise InputError(f"{path}: {name} is {report[name]!r}, expected a number")
         return report if is_final(report, config or self.config()) else None
 
     def is_over(self, config: TrainConfig) -> bool:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pushpop.models import Transducer
 from pushpop.models.shipped import find_model, shipped_models
+from pushpop.training.load import load_trained
 from pushpop.training.run import TRAINING_FILE, RunDirectory
-from pushpop.training.trained import load_trained
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from pushpop import Transducer
 from pushpop.cli import main
 from pushpop.errors import InputError
 from pushpop.training import RunDirectory, train
-from pushpop.training.board import points
+from pushpop.training.view import points
 from tests.training.runs import Killed, at_call, killed, remains, tiny
 
 Points = dict[str, list[tuple[int, float]]]
