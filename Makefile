@@ -61,8 +61,9 @@ gpu: $(READY)  ## verify the GPU kernels without a GPU, all of them; writes resu
 	$(BIN)/python benchmarks/gpu_races.py
 	$(BIN)/python benchmarks/gpu_estimates.py
 
-soak: $(READY)  ## a million streamed steps, 200 kills around saves, 50 visitors; writes results/*.json
+soak: $(READY)  ## a million streamed steps, 200 kills around saves, a sweep killed ten times, 50 visitors; writes results/*.json
 	$(BIN)/python benchmarks/checkpoint_kills.py
+	$(BIN)/python benchmarks/sweep_kills.py
 	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/serve_load.py
 
