@@ -15,7 +15,7 @@ import torch
 from machine import write_results
 from pushpop import Transducer
 from pushpop.evaluation import score
-from pushpop.models.shipped import find_model
+from pushpop.models import find_model
 from pushpop.tasks import Pairs, batch_rng, get_task
 
 TASK = get_task("svo-sov")

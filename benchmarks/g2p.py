@@ -18,7 +18,7 @@ from typing import Any
 from machine import RESULTS, describe_machine
 from pushpop import Transducer
 from pushpop.files import write_file
-from pushpop.models.scoring import score_pairs
+from pushpop.models.text import score_pairs
 from pushpop.tasks.pairs_file import PairsOptions, read_pairs
 from pushpop.training import TrainConfig, train
 from pushpop.training.recipes import RECIPES

@@ -18,7 +18,7 @@ from statistics import median, quantiles
 import httpx2
 
 from machine import write_results
-from pushpop.models.shipped import shipped_models
+from pushpop.models import shipped_models
 from pushpop.tasks import get_task
 
 VISITORS, SECONDS, LENGTH = 50, 30, 12

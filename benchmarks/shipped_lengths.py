@@ -16,7 +16,7 @@ from machine import write_results
 from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.evaluation import score
-from pushpop.models.shipped import find_model, shipped_models
+from pushpop.models import find_model, shipped_models
 from pushpop.tasks import LengthRange, Task, batch_rng, get_task
 
 SHORT = range(1, 17)

@@ -5,7 +5,7 @@ python docs/figures/traces.py
 
 from pathlib import Path
 
-from pushpop.models.shipped import shipped_models
+from pushpop.models import shipped_models
 from pushpop.tasks.registry import TASKS
 from pushpop.viewer.animate import animation
 from pushpop.viewer.catalogue import Entry, open_model

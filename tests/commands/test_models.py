@@ -9,7 +9,7 @@ import pytest
 from pushpop import Transducer
 from pushpop.cli import main
 from pushpop.errors import InputError
-from pushpop.models.shipped import shipped_models
+from pushpop.models.saving import shipped_models
 
 
 def test_every_model_is_listed_with_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,7 @@ import torch
 from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.models import Hypothesis
-from pushpop.models.beam import beam_search
-from pushpop.models.decoding import Request, greedy
+from pushpop.models.decoding import Request, beam_search, greedy
 from pushpop.tasks import Vocabulary
 from tests.models.examples import BODIES, READERS, batch_of, lively_model, small_model
 

@@ -13,8 +13,7 @@ import torch
 
 from pushpop import Tagger, Transducer, TransducerConfig
 from pushpop.errors import InputError
-from pushpop.models.export import export_onnx
-from pushpop.models.export_source import source_graph
+from pushpop.models.export import export_onnx, source_graph
 from pushpop.tasks import Vocabulary
 from tests.models.examples import lively_model
 

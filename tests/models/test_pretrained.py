@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from pushpop import Transducer
 from pushpop import files as files_module
 from pushpop.errors import InputError
-from pushpop.models import folder as folder_module
+from pushpop.models import saving
 from pushpop.tasks import Vocabulary
 from pushpop.tasks.pairs_text import TextForm
 from tests.models.examples import BODIES, READERS, batch_of, small_model
@@ -343,7 +343,7 @@ def test_a_save_killed_anywhere_leaves_the_old_model_or_the_new_one(
         small_model("deque").save_pretrained(folder)  # and the folder is still good for use
         again = Transducer.from_pretrained(folder)
         assert torch.equal(answer(again), answer(small_model("deque")))
-        assert not (folder / folder_module.COMPLETE).exists()
+        assert not (folder / saving.COMPLETE).exists()
     assert seen == sorted(seen)  # the old one until some point, the new one after it
     assert {False, True} == set(seen)
     assert len(seen) > 10
@@ -368,7 +368,7 @@ def test_a_save_that_fails_leaves_nothing_behind(
 
 
 def test_what_old_kills_left_behind_is_removed_by_the_next_save(tmp_path: Path) -> None:
-    for name, age in ((".saving-old", 2 * folder_module.LEFT_BEHIND), (".saving-now", 0)):
+    for name, age in ((".saving-old", 2 * saving.LEFT_BEHIND), (".saving-now", 0)):
         (tmp_path / name).mkdir()
         (tmp_path / name / TENSORS).write_bytes(b"half")
         then = (tmp_path / name).stat().st_mtime - age

@@ -7,8 +7,8 @@ import pytest
 from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.evaluation import evaluate
-from pushpop.models import shipped
-from pushpop.models.shipped import find_model, shipped_models
+from pushpop.models import saving
+from pushpop.models.saving import find_model, shipped_models
 from pushpop.tasks import get_task
 from tests.models.examples import small_model
 
@@ -18,7 +18,7 @@ LIMIT = 1_000_000  # bytes a model
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installed package with two models and something else beside them."""
-    monkeypatch.setattr(shipped, "PACKAGE", tmp_path)
+    monkeypatch.setattr(saving, "PACKAGE", tmp_path)
     for name in ("reverse-stack", "copy-queue"):
         small_model().save_pretrained(tmp_path / "shipped" / name)
     (tmp_path / "shipped" / "notes").mkdir()

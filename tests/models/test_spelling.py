@@ -8,8 +8,13 @@ import torch
 from pushpop import Transducer, TransducerConfig
 from pushpop.errors import InputError
 from pushpop.models.decoding import Hypothesis
-from pushpop.models.scoring import edit_distance, score_pairs
-from pushpop.models.spelling import UnknownSymbols, attention_weights, copy_unknown
+from pushpop.models.text import (
+    UnknownSymbols,
+    attention_weights,
+    copy_unknown,
+    edit_distance,
+    score_pairs,
+)
 from pushpop.tasks import Vocabulary
 from pushpop.tasks.pairs_text import UNKNOWN, TextForm
 

@@ -16,7 +16,7 @@ import pytest
 
 from pushpop import Tagger, Transducer, TransducerConfig
 from pushpop.cli import main
-from pushpop.models.shipped import shipped_models
+from pushpop.models.saving import shipped_models
 from pushpop.tasks import Vocabulary, get_task
 from pushpop.viewer.catalogue import open_models
 from pushpop.viewer.export import export

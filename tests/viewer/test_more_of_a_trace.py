@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pushpop.models.spelling import attention_weights
+from pushpop.models.text import attention_weights
 from pushpop.viewer.catalogue import open_model
 from pushpop.viewer.colours import hues
 from pushpop.viewer.remark import remark

@@ -55,7 +55,7 @@ def evaluate(
     from pushpop.evaluation import evaluate as accuracy
     from pushpop.experiments.records import check_saveable, save_length
     from pushpop.models import Tagger
-    from pushpop.models.shipped import find_model
+    from pushpop.models.saving import find_model
     from pushpop.tasks import get_task, parse_lengths
     from pushpop.training.load import load_trained
 
@@ -111,8 +111,7 @@ def print_pair_scores(
 ) -> None:
     """Print how right a model is on a file of pairs, and the predictions that are most wrong."""
     from pushpop.models import Tagger
-    from pushpop.models.scoring import describe_prediction, score_pairs
-    from pushpop.models.spelling import describe_unknown
+    from pushpop.models.text import describe_prediction, describe_unknown, score_pairs
     from pushpop.tasks.pairs_file import PairsOptions, read_pairs
     from pushpop.tasks.pairs_text import TextForm
     from pushpop.training.parallel import torch_threads

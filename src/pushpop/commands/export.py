@@ -22,7 +22,7 @@ def export(model: str, onnx: str = "") -> None:
         raise InputError(f"{folder}: no such folder to write {Path(onnx).name} into")
     import logging
 
-    from pushpop.models.shipped import find_model
+    from pushpop.models.saving import find_model
 
     found = find_model(model)
 

@@ -13,7 +13,7 @@ def models(as_json: bool = False) -> None:
         pushpop models
         pushpop models --as-json
     """
-    from pushpop.models.shipped import describe_shipped
+    from pushpop.models.saving import describe_shipped
 
     described = describe_shipped()
     if as_json:

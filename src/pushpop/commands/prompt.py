@@ -9,14 +9,14 @@ from pushpop.errors import InputError
 
 if TYPE_CHECKING:
     from pushpop.models import Transducer
-    from pushpop.models.prediction import ParsedSource
+    from pushpop.models.text import ParsedSource
 
 PROMPT = "> "
 
 
 def converse(model: "Transducer", name: str, answer: "Callable[[ParsedSource, str], str]") -> None:
     """Answer every line until the end of input (Ctrl-D). A mistake is told and ends nothing."""
-    from pushpop.models.spelling import describe_sources, unknown_symbols
+    from pushpop.models.text import describe_sources, unknown_symbols
 
     _say(f"{name} reads {describe_sources(model)}; Ctrl-D ends")
     read = _reader()

@@ -38,7 +38,7 @@ def trace(
         pushpop trace reverse-stack "a1 a2 a3" -o trace.gif
     """
     from pushpop.commands.transduce import parse_line, say_unknown
-    from pushpop.models.spelling import target_symbols, unknown_symbols
+    from pushpop.models.text import target_symbols, unknown_symbols
     from pushpop.viewer.catalogue import open_model
     from pushpop.viewer.export import FORMATS, export
     from pushpop.viewer.remark import remark
@@ -82,7 +82,7 @@ def _answer(model: "Transducer", told: "Trace") -> tuple[str, ...]:
     """What `pushpop transduce` writes: source symbols in the place of unknown ones, but for labels,
     which are no source symbols."""
     from pushpop.models import Hypothesis, Tagger
-    from pushpop.models.spelling import copy_unknown
+    from pushpop.models.text import copy_unknown
 
     if isinstance(model, Tagger):
         return tuple(told.output)

@@ -11,7 +11,7 @@ from pushpop.errors import InputError
 
 if TYPE_CHECKING:
     from pushpop.models import Hypothesis, Transducer
-    from pushpop.models.prediction import ParsedSource
+    from pushpop.models.text import ParsedSource
     from pushpop.tasks.pairs_lines import Line
 
 AT_ONCE = 256
@@ -51,8 +51,8 @@ def transduce(
         if given < least:
             raise InputError(f"{name} is {given}, expected {least} or more")
     read_device("device", device)
-    from pushpop.models.shipped import find_model
-    from pushpop.models.spelling import unknown_symbols
+    from pushpop.models.saving import find_model
+    from pushpop.models.text import unknown_symbols
     from pushpop.tasks.pairs_lines import lines_of
     from pushpop.tasks.pairs_open import read_blocks, unpacked
     from pushpop.training.load import load_trained
@@ -115,8 +115,7 @@ def parse_line(
     `with_blanks`: a tagger that answers at blanks needs them in the line.
     """
     from pushpop.models import Tagger
-    from pushpop.models.prediction import parse_source
-    from pushpop.models.spelling import describe_sources
+    from pushpop.models.text import describe_sources, parse_source
     from pushpop.tasks.pairs_lines import check_text
 
     if (bad := check_text(text)) is not None:
@@ -134,7 +133,7 @@ def parse_line(
 
 def say_unknown(counts: Counter[str]) -> None:
     """A line on stderr with the symbols that the model does not know, if there are any."""
-    from pushpop.models.spelling import describe_unknown
+    from pushpop.models.text import describe_unknown
 
     if counts:
         print("pushpop:", describe_unknown(counts), file=sys.stderr)

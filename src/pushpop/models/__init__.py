@@ -1,4 +1,9 @@
-"""Models: symbols in, symbols out."""
+"""Models: symbols in, symbols out.
+
+`config` says what a model is made of; `body` is its recurrence, `encoder` what may stand around it;
+`transducer` and `tagger` are the forms. `decoding` writes targets symbol by symbol, `text` is
+between strings and symbols, `saving` between models and folders, `export` makes ONNX graphs.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -7,6 +12,7 @@ from pushpop.lazy import import_when_asked
 if TYPE_CHECKING:
     from pushpop.models.config import OUTPUT_SCALE, TransducerConfig, check_tagger
     from pushpop.models.decoding import Hypothesis
+    from pushpop.models.saving import find_model, shipped_models
     from pushpop.models.tagger import FORMS, Tagger
     from pushpop.models.transducer import Transducer
 
@@ -18,6 +24,8 @@ __all__ = [
     "Transducer",
     "TransducerConfig",
     "check_tagger",
+    "find_model",
+    "shipped_models",
 ]
 
 import_when_asked(
@@ -27,6 +35,8 @@ import_when_asked(
         "TransducerConfig": "config",
         "check_tagger": "config",
         "Hypothesis": "decoding",
+        "find_model": "saving",
+        "shipped_models": "saving",
         "FORMS": "tagger",
         "Tagger": "tagger",
         "Transducer": "transducer",

@@ -21,14 +21,14 @@ RowLengths = Tensor | Sequence[int] | None
 
 
 class BodyState(Protocol):
-    """What a body carries from step to step."""
+    """The state that a body carries from step to step."""
 
     def rows(self, index: Any) -> Self:
-        """Some rows of the batch, in any order, each as often as it is named."""
+        """Select rows of the batch, in any order, repeated or not."""
 
 
 class Body(Protocol):
-    """What reads input embeddings and makes output embeddings of them."""
+    """A recurrent network from input embeddings to output embeddings."""
 
     def __call__(
         self, x: Tensor, state: Any = None, lengths: RowLengths = None,
@@ -41,14 +41,14 @@ class Body(Protocol):
 
 
 class SourceState(NamedTuple):
-    """A body's state, and what outputs look at beside it."""
+    """A body's state and the encoded source that outputs attend to."""
 
     body: BodyState
     keys: Tensor  # [S, B, K], what was made of each source symbol
     present: Tensor  # [S, B] bool, False where a source has ended
 
     def rows(self, index: Any) -> "SourceState":
-        """Some rows of the batch, in any order."""
+        """Select rows of the batch, in any order."""
         return SourceState(self.body.rows(index), self.keys[:, index], self.present[:, index])
 
 
@@ -83,7 +83,7 @@ class PlainState(NamedTuple):
     h: Tensor  # [L, B, H]
 
     def rows(self, index: Any) -> "PlainState":
-        """Some rows of the batch, in any order."""
+        """Select rows of the batch, in any order."""
         return PlainState(self.h[:, index])
 
 
@@ -165,9 +165,9 @@ class MemoryBody(nn.Module):
         for first in range(0, len(heads), self.heads):
             seen = torch.cat([x, self._dropped(out)], dim=-1) if first else x
             places = range(first, first + self.heads)
-            found = [call(heads[place], seen, before[place]) for place in places]
-            out = torch.cat([output for output, _ in found], dim=-1)
-            after += [head_state for _, head_state in found]
+            results = [call(heads[place], seen, before[place]) for place in places]
+            out = torch.cat([output for output, _ in results], dim=-1)
+            after += [head_state for _, head_state in results]
         return torch.tanh(self.output(self._dropped(out))), LayeredState(after)
 
     def _dropped(self, x: Tensor) -> Tensor:

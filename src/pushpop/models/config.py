@@ -74,10 +74,10 @@ class TransducerConfig:
     def __post_init__(self) -> None:
         names = {"memory": memory_names(), "cell": CELL_NAMES, "encoder": get_args(EncoderName)}
         for name, accepted in names.items():
-            given = getattr(self, name)
-            if given not in accepted:
-                hint = did_you_mean(str(given), accepted)
-                raise InputError(f"{name} is {given!r}, expected {', '.join(accepted)}{hint}")
+            value = getattr(self, name)
+            if value not in accepted:
+                hint = did_you_mean(str(value), accepted)
+                raise InputError(f"{name} is {value!r}, expected {', '.join(accepted)}{hint}")
         if type(self.attention) is not bool:
             raise InputError(f"attention is {self.attention!r}, expected true or false")
         if not _is_number(self.dropout) or not 0 <= self.dropout < 1:
@@ -91,35 +91,37 @@ class TransducerConfig:
             ("heads", DEEPEST),
             ("memories", DEEPEST),
         ):
-            given = getattr(self, name)
-            if type(given) is not int or not 1 <= given <= most:
-                raise InputError(f"{name} is {given!r}, expected a whole number from 1 to {most}")
+            size = getattr(self, name)
+            if type(size) is not int or not 1 <= size <= most:
+                raise InputError(f"{name} is {size!r}, expected a whole number from 1 to {most}")
         for name in ("heads", "memories"):
             if self.memory == NO_MEMORY and getattr(self, name) != 1:
                 raise InputError(f"{name} is {getattr(self, name)} with memory 'none', expected 1")
-        known = BIASES if self.memory == NO_MEMORY else _memories()[self.memory].biases
         for name in BIASES:
-            given = getattr(self, name)
-            start = known.get(name) if given == "auto" else given
+            bias = getattr(self, name)
+            start = self._default_biases().get(name) if bias == "auto" else bias
             object.__setattr__(self, name, self._bias(name, start))
         self._check_biases()
 
-    def _bias(self, name: str, given: Any) -> Any:
-        """A number, tuples of numbers, "drift" or `None`."""
-        if given is None or (given == "drift" and name == "push_bias"):
-            return given
-        if isinstance(given, list | tuple):
-            return tuple(self._bias(name, part) for part in given)
-        if not _is_number(given):
+    def _default_biases(self) -> Mapping[str, Any]:
+        return BIASES if self.memory == NO_MEMORY else _memories()[self.memory].biases
+
+    def _bias(self, name: str, bias: Any) -> Any:
+        """Check a starting bias: a number, tuples of numbers, "drift" or `None`."""
+        if bias is None or (bias == "drift" and name == "push_bias"):
+            return bias
+        if isinstance(bias, list | tuple):
+            return tuple(self._bias(name, part) for part in bias)
+        if not _is_number(bias):
             drift = ", drift" if name == "push_bias" else ""
-            raise InputError(f"{name} is {given!r}, expected a finite number, two{drift} or none")
-        return float(given)
+            raise InputError(f"{name} is {bias!r}, expected a finite number, two{drift} or none")
+        return float(bias)
 
     def starting_biases(self) -> dict[str, Any]:
         """The biases that the memory has, by name."""
-        known = BIASES if self.memory == NO_MEMORY else _memories()[self.memory].biases
-        given = {name: getattr(self, name) for name in BIASES}
-        return {name: bias for name, bias in given.items() if name in known or bias is not None}
+        known = self._default_biases()
+        biases = {name: getattr(self, name) for name in BIASES}
+        return {name: bias for name, bias in biases.items() if name in known or bias is not None}
 
     def _check_biases(self) -> None:
         if self.memory == NO_MEMORY:
@@ -148,12 +150,12 @@ class TransducerConfig:
 
 def check_tagger(config: TransducerConfig) -> None:
     """Refuse what only a transducer can have."""
-    for name, wanted in (("encoder", "none"), ("attention", False)):
-        if getattr(config, name) != wanted:
-            given, expected = (str(each).lower() for each in (getattr(config, name), wanted))
-            raise InputError(
-                f"{name} is {given}: a tagger reads a source once, expected {expected}"
-            )
+    if config.encoder != "none":
+        raise InputError(
+            f"encoder is {config.encoder}: a tagger reads a source once, expected none"
+        )
+    if config.attention:
+        raise InputError("attention is true: a tagger reads a source once, expected false")
 
 
 def _memories() -> "dict[str, type[Memory[Any]]]":

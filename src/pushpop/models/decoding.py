@@ -1,10 +1,17 @@
-"""Greedy decoding, and what it shares with beam search: read the sources, then write symbol by
-symbol until EOS or the limit."""
+"""Decoding: read the sources, then write symbol by symbol until EOS or the limit.
+
+Greedy decoding takes the likeliest symbol at every step. Beam search pursues several hypotheses of
+a source at once: each is continued by every symbol and by EOS. Of all continuations of a source,
+those with EOS that are among the `beam` likeliest are finished; the `beam` likeliest others live
+on. A score only falls as a hypothesis grows, so the search of a source ends once as many as are
+asked for have finished and none that is alive scores higher.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING
 
 import torch
@@ -35,6 +42,29 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
+class Search:
+    """How to search for targets; `Transducer.decode` explains the options."""
+
+    beam: int = 1
+    nbest: int = 1
+    max_length: int | None = None
+    normalise: bool = False
+
+    def __post_init__(self) -> None:
+        check_at_least(1, beam=self.beam, nbest=self.nbest)
+        if self.nbest > self.beam:
+            raise InputError(
+                f"nbest is {self.nbest} with a beam of {self.beam}, expected at most the beam"
+            )
+        if self.max_length is not None:
+            check_at_least(0, max_length=self.max_length)
+
+    def limit(self, source: Sequence[int]) -> int:
+        """The most symbols that a target of this source may get."""
+        return 2 * len(source) + 50 if self.max_length is None else self.max_length
+
+
+@dataclass(frozen=True)
 class Request:
     """Sources as symbol numbers, and the most target symbols that each may get."""
 
@@ -42,9 +72,16 @@ class Request:
     limits: list[int]
 
 
+def check_at_least(least: int, **options: int) -> None:
+    """Refuse numbers that are too small, by name."""
+    for name, number in options.items():
+        if number < least:
+            raise InputError(f"{name} is {number}, expected at least {least}")
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Without dropout, whatever mode the model is in."""
+    """Switch dropout off, whatever mode the model is in."""
     training = model.training
     model.eval()
     try:
@@ -78,7 +115,10 @@ def greedy(model: "Transducer", request: Request) -> list[Hypothesis]:
             index = torch.tensor(going, device=best.device)
             rows, best, state = [rows[k] for k in going], best[index], state.rows(index)
         logits, state = model.step(fed_back(model.vocabulary, best), state)
-    return [hypothesis(model.vocabulary, *each) for each in zip(ids, scores, finished, strict=True)]
+    return [
+        hypothesis(model.vocabulary, *outcome)
+        for outcome in zip(ids, scores, finished, strict=True)
+    ]
 
 
 def read_sources(model: "Transducer", sources: list[Sequence[int]]) -> tuple[Tensor, BodyState]:
@@ -111,5 +151,98 @@ def fed_back(vocabulary: Vocabulary, output_ids: Tensor) -> Tensor:
 def hypothesis(
     vocabulary: Vocabulary, ids: Sequence[int], score: float, finished: bool
 ) -> Hypothesis:
-    """Output ids without EOS, and their symbols."""
+    """Make a hypothesis of output ids without EOS."""
     return Hypothesis(tuple(ids), tuple(vocabulary.decode_output(ids)), score, finished)
+
+
+@dataclass
+class SearchResults:
+    """The hypotheses of a source that are no longer pursued."""
+
+    beam: int
+    nbest: int
+    normalise: bool
+    finished: list[Hypothesis] = field(default_factory=list)
+    cut_off: list[Hypothesis] = field(default_factory=list)
+
+    def rank(self, outcome: Hypothesis) -> float:
+        """The key that hypotheses are sorted by."""
+        if not self.normalise:
+            return outcome.score
+        return outcome.score / max(1, len(outcome.ids) + outcome.finished)
+
+    def best(self) -> list[Hypothesis]:
+        """Finished ones first, each sort from the best down."""
+        parts = (self.finished, self.cut_off)
+        ranked = [h for part in parts for h in sorted(part, key=self.rank, reverse=True)]
+        return ranked[: self.nbest]
+
+    def settled(self, best_alive: float) -> bool:
+        """Whether hypotheses of at most this score cannot change the result."""
+        if self.normalise:
+            return len(self.finished) >= self.beam
+        scores = sorted((h.score for h in self.finished), reverse=True)
+        return len(scores) >= self.nbest and scores[self.nbest - 1] >= best_alive
+
+
+def beam_search(
+    model: "Transducer", request: Request, beam: int, nbest: int, normalise: bool
+) -> list[list[Hypothesis]]:
+    """The `nbest` best targets of each source. Sources that are settled leave the batch.
+
+    The batch has a row for each of K live hypotheses of each of S sources; where a source has fewer
+    than K, the rest have score -inf.
+    """
+    vocabulary = model.vocabulary
+    results = [SearchResults(beam, nbest, normalise) for _ in request.sources]
+    rows = list(range(len(results)))  # [S], which source these are
+    logits, state = read_sources(model, request.sources)
+    scores = logits.new_zeros(len(rows), 1, dtype=widest_float(logits.device))  # [S, K]
+    written = torch.empty(len(rows), 1, 0, dtype=torch.int64, device=logits.device)  # [S, K, n]
+    for length in count():
+        S, K = scores.shape
+        totals = scores[..., None] + log_probabilities(logits).view(S, K, -1)
+        n_symbols = totals.shape[2]
+        top, where = totals.flatten(1).topk(min(2 * beam, K * n_symbols))  # [S, W]
+        parents, ids = where // n_symbols, where % n_symbols
+        at_end = ids == vocabulary.EOS
+        ended = _ended(at_end, top, parents, beam)
+        for s, parent, score in ended:
+            outcome = hypothesis(vocabulary, written[s, parent].tolist(), score, finished=True)
+            results[rows[s]].finished.append(outcome)
+
+        top = top.masked_fill(at_end, -inf)
+        alive = (top > -inf).int().argsort(dim=1, descending=True, stable=True)[:, :beam]
+        top, parents, ids = (x.gather(1, alive) for x in (top, parents, ids))
+        K_after = int((top > -inf).sum(dim=1).max())
+        going = []
+        for s, source in enumerate(rows):
+            best_alive = float(top[s, 0])
+            if best_alive == -inf or results[source].settled(best_alive):
+                continue
+            if length < request.limits[source]:
+                going.append(s)
+                continue
+            just_ended = {parent for row, parent, _ in ended if row == s}
+            for k, score in enumerate(scores[s].tolist()):
+                if score > -inf and k not in just_ended:
+                    outcome = hypothesis(vocabulary, written[s, k].tolist(), score, finished=False)
+                    results[source].cut_off.append(outcome)
+        if not going:
+            return [result.best() for result in results]
+
+        index = torch.tensor(going, device=top.device)
+        rows = [rows[s] for s in going]
+        scores, parents, ids = (x[index, :K_after] for x in (top, parents, ids))
+        from_rows = (index[:, None] * K + parents).flatten()
+        if len(from_rows) != S * K or from_rows.tolist() != list(range(S * K)):
+            state = state.rows(from_rows)
+        written = torch.cat([written[index[:, None], parents], ids[..., None]], dim=2)
+        logits, state = model.step(fed_back(vocabulary, ids.flatten()), state)
+    raise AssertionError("unreachable")
+
+
+def _ended(at_end: Tensor, top: Tensor, parents: Tensor, beam: int) -> list[tuple[int, int, float]]:
+    """Source, parent and score of each continuation with EOS among the `beam` likeliest."""
+    s, w = (at_end & (top > -inf))[:, :beam].nonzero(as_tuple=True)
+    return list(zip(s.tolist(), parents[s, w].tolist(), top[s, w].tolist(), strict=True))

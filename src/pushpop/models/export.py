@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -26,9 +27,12 @@ from pushpop.errors import InputError, writing
 from pushpop.files import write_file
 from pushpop.layers import LSTMState, MemoryRNN
 from pushpop.models.body import LSTMBody, MemoryBody, PlainBody, PlainState
-from pushpop.models.export_source import source_graph
+from pushpop.models.encoder import SourceEncoder
 from pushpop.models.tagger import Tagger
 from pushpop.models.transducer import Transducer
+
+OPSET = 17
+"""Of the graph of an encoder, which is written by hand."""
 
 
 class TransducerStep(nn.Module):
@@ -51,13 +55,13 @@ class TransducerStep(nn.Module):
                 raise InputError(f"memory {head.memory.kind!r} cannot be exported")
 
     def state_names(self) -> list[str]:
-        """The tensors that are carried on, in order."""
+        """The names of the state tensors, in order."""
         if not self.heads:
             return ["h", "c"] if isinstance(self.model.body, LSTMBody) else ["h"]
         names = []
         for number, head in enumerate(self.heads):
-            mine = ["h", *(["c"] if head.has_c else []), "read", *head.memory.export_state()]
-            names += [self._name(name, number) for name in mine]
+            parts = ["h", *(["c"] if head.has_c else []), "read", *head.memory.export_state()]
+            names += [self._name(part, number) for part in parts]
         return names
 
     def memory_axes(self) -> dict[str, str]:
@@ -88,12 +92,12 @@ class TransducerStep(nn.Module):
 
     def forward(self, symbol: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
         """symbol [B] int64; where there is an encoder, -1 takes `vector` [B, E] instead."""
-        given, model = list(rest), self.model
+        tensors, model = list(rest), self.model
         x = model.input_table(symbol.clamp(min=0))
         if self.encodes:
-            x = torch.where((symbol < 0)[:, None], given.pop(0), x)
-        keys = given.pop(0) if self.attends else None
-        o, after = self._body(x, given)
+            x = torch.where((symbol < 0)[:, None], tensors.pop(0), x)
+        keys = tensors.pop(0) if self.attends else None
+        o, after = self._body(x, tensors)
         extra = []
         if keys is not None:
             source = model.source
@@ -119,9 +123,9 @@ class TransducerStep(nn.Module):
         carried: list[Tensor] = []
         for first in range(0, len(self.heads), body.heads):
             seen = x if out is None else torch.cat([x, out], dim=-1)
-            found = [_head(head, seen, state) for head in self.heads[first : first + body.heads]]
-            out = torch.cat([output for output, _ in found], dim=-1)
-            carried += [tensor for _, tensors in found for tensor in tensors]
+            results = [_head(head, seen, state) for head in self.heads[first : first + body.heads]]
+            out = torch.cat([output for output, _ in results], dim=-1)
+            carried += [tensor for _, tensors in results for tensor in tensors]
         assert out is not None
         return torch.tanh(body.output(out)), carried
 
@@ -225,8 +229,8 @@ def _traced(
     outputs: Sequence[str],
     axes: Sequence[dict[int, str]],
 ) -> Any:
-    dims = {name: torch.export.Dim(name) for each in axes for name in each.values()}
-    free = tuple({axis: dims[name] for axis, name in each.items()} for each in axes)
+    dims = {name: torch.export.Dim(name) for named in axes for name in named.values()}
+    free = tuple({axis: dims[name] for axis, name in named.items()} for named in axes)
     with _silent_exporter(), torch.no_grad():
         program = torch.onnx.export(
             step,
@@ -243,7 +247,7 @@ def _traced(
 
 @contextmanager
 def _silent_exporter() -> Iterator[None]:
-    """Without the exporter's words about itself, and about torchvision, which we do not need."""
+    """Silence the exporter about itself and about torchvision, which is not needed."""
     logger = logging.getLogger("torch.onnx._internal.exporter._registration")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -253,3 +257,61 @@ def _silent_exporter() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
+
+
+def source_graph(table: Tensor, encoder: SourceEncoder) -> Any:
+    """An encoder as a graph: source ids [S, B] -> vectors [S, B, E] and keys [S, B, K].
+
+    Rows of a batch have one length, SOS and SEP included. Written by hand, because torch's exporter
+    fixes the length of an LSTM's input.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    lstm = encoder.lstm
+    by_name = {name: _onnx_gates(weight) for name, weight in lstm.named_parameters()}
+    ways = ("l0", "l0_reverse")
+    weights = {
+        "table": table,
+        "W": torch.stack([by_name[f"weight_ih_{way}"] for way in ways]),
+        "R": torch.stack([by_name[f"weight_hh_{way}"] for way in ways]),
+        "B": torch.stack(
+            [torch.cat([by_name[f"bias_ih_{way}"], by_name[f"bias_hh_{way}"]]) for way in ways]
+        ),
+        "by_keys": encoder.output.weight.T,
+        "bias": encoder.output.bias,
+    }
+    constants = [
+        numpy_helper.from_array(np.ascontiguousarray(tensor.detach().cpu().numpy()), name)
+        for name, tensor in weights.items()
+    ]
+    constants.append(numpy_helper.from_array(np.array([0, 0, -1]), "joined"))
+    node = helper.make_node
+    nodes = [
+        node("Gather", ["table", "source"], ["x"]),
+        node("LSTM", ["x", "W", "R", "B"], ["ends"], direction="bidirectional",
+             hidden_size=lstm.hidden_size),
+        node("Transpose", ["ends"], ["turned"], perm=[0, 2, 1, 3]),  # [S, 2, B, H] -> [S, B, 2, H]
+        node("Reshape", ["turned", "joined"], ["keys"]),
+        node("MatMul", ["keys", "by_keys"], ["context"]),
+        node("Add", ["context", "bias"], ["shifted"]),
+        node("Add", ["x", "shifted"], ["vectors"]),
+    ]  # fmt: skip
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(str(table.dtype).removeprefix("torch.")))
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "source",
+        [value("source", TensorProto.INT64, ["S", "B"])],
+        [
+            value("vectors", kind, ["S", "B", table.shape[1]]),
+            value("keys", kind, ["S", "B", encoder.width]),
+        ],
+        constants,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
+
+
+def _onnx_gates(weight: Tensor) -> Tensor:
+    """Reorder torch's gates (input, forget, cell, output) to input, output, forget, cell."""
+    i, f, g, o = weight.chunk(4)
+    return torch.cat([i, o, f, g])

@@ -8,10 +8,8 @@ from torch import nn
 
 from pushpop.errors import InputError
 from pushpop.models.config import TransducerConfig, check_tagger
-from pushpop.models.decoding import Hypothesis, evaluating, log_probabilities
-from pushpop.models.prediction import Source, parse_sources
-from pushpop.models.scoring import different_labels
-from pushpop.models.spelling import target_text
+from pushpop.models.decoding import Hypothesis, Search, log_probabilities
+from pushpop.models.text import ParsedSource, different_labels, target_text
 from pushpop.models.transducer import Transducer
 from pushpop.tasks import Batch, Pairs, Vocabulary, make_tag_batch
 from pushpop.tasks.pairs_text import TextForm
@@ -76,62 +74,33 @@ class Tagger(Transducer):
                 f"symbol that is wanted, as in '... {blank} {blank}'"
             )
 
-    @torch.no_grad()
-    def decode(
-        self,
-        sources: Sequence[Source],
-        *,
-        beam: int = 1,
-        nbest: int = 1,
-        max_length: int | None = None,
-        normalise: bool = False,
-        batch_size: int = 64,
-    ) -> list[list[Hypothesis]]:
-        """The likeliest labels of each source, one hypothesis each.
+    def _search_options(
+        self, beam: int, nbest: int, max_length: int | None, normalise: bool
+    ) -> Search:
+        """Labels do not depend on each other, so there is nothing to search for."""
+        for name, number in (("nbest", nbest), ("beam", beam)):
+            if number != 1:
+                raise InputError(f"{name} is {number}: a tagger has one answer, expected 1")
+        return Search()
 
-        Labels do not depend on each other, so there is nothing to search for: `beam` and `nbest`
-        must be 1. A source has as many labels as symbols (or blanks): `max_length` and `normalise`
-        mean nothing.
-        """
-        for name, given in (("nbest", nbest), ("beam", beam)):
-            if given != 1:
-                raise InputError(f"{name} is {given}: a tagger has one answer, expected 1")
-        if batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}, expected at least 1")
-        parsed = parse_sources(self, sources)
-        for index, source in enumerate(parsed):
-            try:
-                self.check_answers(source.symbols)
-            except InputError as error:
-                raise InputError(f"input {index}: {error}") from None
-        asked = [self.answers_at(source.symbols) for source in parsed]
-        found: list[list[Hypothesis]] = []
-        with evaluating(self):
-            for first in range(0, len(parsed), batch_size):
-                part = slice(first, first + batch_size)
-                numbers = [source.numbers for source in parsed[part]]
-                found += [[each] for each in self._label(numbers, asked[part])]
-        return found
-
-    def _label(
-        self, sources: Sequence[Sequence[int]], asked: Sequence[Sequence[bool]]
-    ) -> list[Hypothesis]:
+    def _decode(self, sources: Sequence[ParsedSource], search: Search) -> list[list[Hypothesis]]:
+        """The likeliest labels of each source, one hypothesis each."""
         device, start = self.output_table.weight.device, self.vocabulary.source_input_start
-        rows = [torch.tensor(source, dtype=torch.int64) + start for source in sources]
+        rows = [torch.tensor(source.numbers, dtype=torch.int64) + start for source in sources]
         inputs = nn.utils.rnn.pad_sequence(rows).to(device)
-        logits, _ = self(inputs, torch.tensor([len(source) for source in sources]))
-        chances = log_probabilities(logits).max(dim=-1)
-        scores, labels = (each.cpu() for each in chances)  # [T, B]
-        found = []
-        for row, answers in enumerate(asked):
-            at = torch.tensor(answers).nonzero().flatten()
-            ids = labels[at, row].tolist()
+        logits, _ = self(inputs, torch.tensor([len(row) for row in rows]))
+        best_scores, best = log_probabilities(logits).max(dim=-1)
+        scores, labels = best_scores.cpu(), best.cpu()  # [T, B]
+        hypotheses = []
+        for row, source in enumerate(sources):
+            steps = torch.tensor(self.answers_at(source.symbols)).nonzero().flatten()
+            ids = labels[steps, row].tolist()
             symbols = tuple(self.vocabulary.decode_target(ids))
             text = target_text(self, symbols)
-            score = float(scores[at, row].sum())
-            found.append(Hypothesis(tuple(ids), symbols, score, True, symbols, text))
-        return found
+            score = float(scores[steps, row].sum())
+            hypotheses.append([Hypothesis(tuple(ids), symbols, score, True, symbols, text)])
+        return hypotheses
 
 
-FORMS: dict[str, type[Transducer]] = {each.form: each for each in (Transducer, Tagger)}
+FORMS: dict[str, type[Transducer]] = {cls.form: cls for cls in (Transducer, Tagger)}
 """The kinds of models by name."""

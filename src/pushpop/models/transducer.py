@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self, overload
@@ -12,14 +13,27 @@ from torch import Tensor, nn
 from pushpop.layers import NoiseLevels
 from pushpop.models.body import BodyState, SourceState, make_body
 from pushpop.models.config import OUTPUT_SCALE, TransducerConfig
-from pushpop.models.decoding import Hypothesis, evaluating
-from pushpop.models.prediction import Source, decode, parse_sources
-from pushpop.models.pretrained import load_pretrained, save_pretrained
-from pushpop.models.scoring import edit_distance, score_pairs
-from pushpop.models.source import SourceReader
-from pushpop.models.spelling import (
+from pushpop.models.decoding import (
+    Hypothesis,
+    Request,
+    Search,
+    beam_search,
+    check_at_least,
+    evaluating,
+    greedy,
+)
+from pushpop.models.encoder import SourceReader
+from pushpop.models.saving import load_pretrained, save_pretrained
+from pushpop.models.text import (
+    ParsedSource,
+    Source,
+    copy_unknown,
+    edit_distance,
+    parse_sources,
+    score_pairs,
     source_symbols,
     target_symbols,
+    target_text,
     unknown_symbols,
     warn_unknown,
 )
@@ -209,6 +223,7 @@ class Transducer(nn.Module):
         with evaluating(self):
             return float(self.loss(batch).cpu().double().exp())
 
+    @torch.no_grad()
     def decode(
         self,
         sources: Sequence[Source],
@@ -219,16 +234,53 @@ class Transducer(nn.Module):
         normalise: bool = False,
         batch_size: int = 64,
     ) -> list[list[Hypothesis]]:
-        """The best targets of each source, best first: see `prediction.decode`."""
-        return decode(
-            self,
-            sources,
-            beam=beam,
-            nbest=nbest,
-            max_length=max_length,
-            normalise=normalise,
-            batch_size=batch_size,
-        )
+        """The best targets of each source, best first, finished ones before others.
+
+        Args:
+            sources: each a string as the model reads text (symbols separated by spaces, unless it
+                was trained on text of another form), the symbols' numbers, or a `ParsedSource`.
+            beam: how many hypotheses of a source are pursued at once. 1 is greedy decoding.
+            nbest: how many are returned of each source, at most `beam`; fewer if no more were
+                found. A tagger has one answer, so both must be 1.
+            max_length: the most symbols in a target, EOS not counted. `None`: twice the symbols of
+                its source and 50 more. Means nothing to a tagger.
+            normalise: rank by log probability per symbol (EOS counted) instead of the total. The
+                search of a source then ends with the first `beam` finished hypotheses.
+            batch_size: how many sources are decoded together. It bounds the memory that is used and
+                changes no result beyond rounding.
+        """
+        search = self._search_options(beam, nbest, max_length, normalise)
+        check_at_least(1, batch_size=batch_size)
+        parsed = parse_sources(self, sources)
+        hypotheses: list[list[Hypothesis]] = []
+        with evaluating(self):
+            for first in range(0, len(parsed), batch_size):
+                hypotheses += self._decode(parsed[first : first + batch_size], search)
+        return hypotheses
+
+    def _search_options(
+        self, beam: int, nbest: int, max_length: int | None, normalise: bool
+    ) -> Search:
+        return Search(beam, nbest, max_length, normalise)
+
+    def _decode(self, sources: Sequence[ParsedSource], search: Search) -> list[list[Hypothesis]]:
+        numbers = [source.numbers for source in sources]
+        request = Request(numbers, [search.limit(source) for source in numbers])
+        if search.beam == 1:
+            results = [[best] for best in greedy(self, request)]
+        else:
+            results = beam_search(self, request, search.beam, search.nbest, search.normalise)
+        return [
+            [self._with_text(source, hypothesis) for hypothesis in hypotheses]
+            for source, hypotheses in zip(sources, results, strict=True)
+        ]
+
+    def _with_text(self, source: ParsedSource, written: Hypothesis) -> Hypothesis:
+        target = copy_unknown(self, source.symbols, written)
+        return replace(written, target=tuple(target), text=target_text(self, target))
+
+    def check_answers(self, source: Sequence[str]) -> None:
+        """Refuse a source at which nothing could be written."""
 
     @overload
     def transduce(
@@ -258,9 +310,9 @@ class Transducer(nn.Module):
         """
         beam = max(beam, nbest or 1)
         parsed = parse_sources(self, sources)
-        found = self.decode(parsed, beam=beam, nbest=nbest or 1, max_length=max_length)
+        decoded = self.decode(parsed, beam=beam, nbest=nbest or 1, max_length=max_length)
         warn_unknown(unknown_symbols(self, [source.symbols for source in parsed]), stacklevel=2)
-        texts = [[one.text for one in hypotheses] for hypotheses in found]
+        texts = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in decoded]
         return texts if nbest is not None else [best for best, *_ in texts]
 
     @classmethod

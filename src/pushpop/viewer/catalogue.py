@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pushpop.models import Transducer
-from pushpop.models.shipped import find_model, shipped_models
+from pushpop.models.saving import find_model, shipped_models
 from pushpop.training.load import load_trained
 from pushpop.training.run import TRAINING_FILE, RunDirectory
 

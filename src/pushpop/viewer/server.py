@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 import pushpop.viewer.page as page
 from pushpop.errors import InputError, did_you_mean
-from pushpop.models.spelling import source_symbols
+from pushpop.models.text import source_symbols
 from pushpop.tasks import Task
 from pushpop.tasks.registry import TASKS
 from pushpop.viewer.catalogue import Entry

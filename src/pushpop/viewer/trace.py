@@ -11,7 +11,7 @@ from torch import Tensor
 from pushpop.errors import InputError
 from pushpop.models import Tagger, Transducer
 from pushpop.models.decoding import fed_back, log_probabilities
-from pushpop.models.spelling import attention_weights
+from pushpop.models.text import attention_weights
 from pushpop.tasks import batch_rng, get_task
 from pushpop.tasks.registry import TASKS
 from pushpop.viewer.ablation import answer_without_reads

@@ -1,4 +1,4 @@
-"""What a transducer can do with its source besides putting it into the memory as it comes.
+"""The encoder and the attention: what a transducer can do with its source besides storing it.
 
 The source here is SOS, the source symbols and SEP. An encoder reads it whole, in both directions,
 before the body does; attention lets each output look back at what was made of it. Attention comes

@@ -1,0 +1,322 @@
+"""A model as a folder: config.json, vocabulary.json, model.safetensors.
+
+Files that belong together are replaced all at once or not at all: new files are written and flushed
+into a folder of their own inside the target. Renaming that folder to `COMPLETE` is what makes them
+count; then they are moved out of it, one by one. Readers look there first, so an interruption
+leaves either the old files or the new ones, and the next save tidies up. Other files in the folder
+are left alone.
+
+The trained models that come with the package are such folders: in `models/` of a checkout, in
+`shipped/` of a wheel. Finding and listing them needs no torch, so torch is imported by what saves
+and loads.
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pushpop.errors import InputError, did_you_mean, reading, writing
+from pushpop.files import flush_directory, write_flushed
+from pushpop.models.config import TransducerConfig
+from pushpop.tasks import Vocabulary
+from pushpop.tasks.pairs_text import TextForm
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from pushpop.models.transducer import Transducer
+
+PACKAGE = Path(__file__).parents[1]
+CONFIG_FILE, VOCABULARY_FILE, TENSORS_FILE = "config.json", "vocabulary.json", "model.safetensors"
+COMPLETE = ".saved"
+STAGING = ".saving-"
+LEFT_BEHIND = 3600  # seconds after which a staging folder is nobody's
+
+FORMAT, VERSION = "pushpop", 3
+Model = TypeVar("Model", bound="Transducer")
+KEYS = ("format", "version", "model", "text", "dtype", "sha256", "metadata")
+ADDED: dict[int, dict[str, Any]] = {
+    2: {"encoder": "none", "attention": False, "heads": 1, "dropout": 0.0},
+    3: {"memories": 1},
+}
+"""Settings that models before these versions did not have; those of version 1 had no `text`."""
+DTYPES = ("float32", "float64")
+
+
+def save_pretrained(model: "Transducer", folder: str | PathLike[str]) -> None:
+    """Write the three files, all or none."""
+    from safetensors.torch import save as pack_tensors
+
+    tensors = {
+        name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()
+    }
+    dtypes = sorted({_dtype_of(tensor) for tensor in tensors.values()})
+    if len(dtypes) != 1 or dtypes[0] not in DTYPES:
+        names = ", ".join(f"torch.{dtype}" for dtype in dtypes)
+        raise InputError(f"the model is {names}, expected all float32 or all float64 to save it")
+    files = {
+        VOCABULARY_FILE: _to_json(model.vocabulary.to_dict(), "the vocabulary"),
+        TENSORS_FILE: pack_tensors(tensors),
+    }
+    config = {
+        "format": f"{FORMAT} {model.form}",
+        "version": VERSION,
+        "model": model.config.to_dict(),
+        "text": None if model.text is None else model.text.to_dict(),
+        "dtype": dtypes[0],
+        "sha256": {name: sha256(data).hexdigest() for name, data in files.items()},
+        "metadata": model.metadata,
+    }
+    write_together(Path(folder), {**files, CONFIG_FILE: _to_json(config, "the metadata")})
+
+
+def load_pretrained(cls: type[Model], folder: str | PathLike[str]) -> Model:
+    """Build the model again. Nothing is allocated before its size is known to be the files'."""
+    import torch
+
+    import pushpop.models.tagger  # noqa: F401  # a subclass of Transducer, even if nobody named it
+
+    folder = find_model(folder)
+    candidates: tuple[type[Model], ...] = (*cls.__subclasses__(), cls)  # before a user's subclass
+    classes = {f"{FORMAT} {candidate.form}": candidate for candidate in candidates}
+    config = _read_config(folder, list(classes))
+    vocabulary_bytes, tensor_bytes = (
+        read_file(folder, VOCABULARY_FILE),
+        read_file(folder, TENSORS_FILE),
+    )
+    symbols = _from_json(vocabulary_bytes, folder / VOCABULARY_FILE)
+    try:
+        vocabulary = Vocabulary.from_dict(symbols)
+    except InputError as error:
+        raise InputError(f"{folder / VOCABULARY_FILE}: {error}") from None
+    try:
+        model_config = TransducerConfig.from_dict(config["model"])
+        text = None if config["text"] is None else TextForm.from_dict(config["text"])
+    except InputError as error:
+        raise InputError(f"{folder / CONFIG_FILE}: {error}") from None
+    with torch.device("meta"):
+        model = classes[config["format"]](model_config, vocabulary, config["metadata"], text)
+    tensors = _read_tensors(tensor_bytes, folder / TENSORS_FILE)
+    _check_tensors(tensors, model.state_dict(), config["dtype"], folder / TENSORS_FILE)
+    for name, data in ((VOCABULARY_FILE, vocabulary_bytes), (TENSORS_FILE, tensor_bytes)):
+        _check_digest(data, config["sha256"][name], folder / name)
+    model.load_state_dict(tensors, assign=True)
+    return model
+
+
+def _read_config(folder: Path, formats: list[str]) -> dict[str, Any]:
+    path = folder / CONFIG_FILE
+    config = _from_json(read_file(folder, CONFIG_FILE), path)
+    if config.get("format") not in formats:
+        expected = " or ".join(map(repr, formats))
+        raise InputError(f"{path}: format is {config.get('format')!r}, expected {expected}")
+    version = config.get("version")
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise InputError(
+            f"{path}: version is {version!r}, this pushpop reads versions 1 to {VERSION}"
+        )
+    if version == 1:
+        config.setdefault("text", None)
+    if isinstance(config.get("model"), dict):
+        for since, settings in ADDED.items():
+            if version < since:
+                config["model"] = {**settings, **config["model"]}
+    for key in KEYS:
+        if key not in config:
+            raise InputError(f"{path}: no {key!r}")
+    for key in config:
+        if key not in KEYS:
+            raise InputError(f"{path}: unknown {key!r}, expected {', '.join(KEYS)}")
+    for key in ("model", "sha256", "metadata"):
+        if not isinstance(config[key], dict):
+            raise InputError(f"{path}: {key} is {config[key]!r}, expected an object")
+    if not isinstance(config["text"], dict | None):
+        raise InputError(f"{path}: text is {config['text']!r}, expected an object or null")
+    if config["dtype"] not in DTYPES:
+        raise InputError(f"{path}: dtype is {config['dtype']!r}, expected {' or '.join(DTYPES)}")
+    if set(config["sha256"]) != {VOCABULARY_FILE, TENSORS_FILE}:
+        names = ", ".join(sorted(config["sha256"])) or "nothing"
+        raise InputError(f"{path}: sha256 has {names}, expected {TENSORS_FILE}, {VOCABULARY_FILE}")
+    return config
+
+
+def _read_tensors(data: bytes, path: Path) -> "dict[str, Tensor]":
+    from safetensors import SafetensorError
+    from safetensors.torch import load as parse_tensors
+
+    try:
+        return dict(parse_tensors(data))
+    except (SafetensorError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: {len(data)} bytes that are not a whole safetensors file: {error}"
+        ) from None
+
+
+def _check_tensors(
+    tensors: "dict[str, Tensor]", expected: "dict[str, Tensor]", dtype: str, path: Path
+) -> None:
+    missing, extra = sorted(set(expected) - set(tensors)), sorted(set(tensors) - set(expected))
+    if missing or extra:
+        parts = [("missing", missing), ("not of this model", extra)]
+        listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+        raise InputError(f"{path}: tensors {listed}")
+    for name, tensor in sorted(tensors.items()):
+        shape = expected[name].shape
+        if tensor.shape != shape:
+            raise InputError(
+                f"{path}: {name} is {list(tensor.shape)}, expected {list(shape)} "
+                f"by {CONFIG_FILE} and {VOCABULARY_FILE}"
+            )
+        if _dtype_of(tensor) != dtype:
+            raise InputError(
+                f"{path}: {name} is {tensor.dtype}, expected torch.{dtype} by {CONFIG_FILE}"
+            )
+        if not tensor.isfinite().all():
+            raise InputError(f"{path}: {name} has values that are no numbers: NaN or infinity")
+
+
+def _dtype_of(tensor: "Tensor") -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _check_digest(data: bytes, expected: Any, path: Path) -> None:
+    digest = sha256(data).hexdigest()
+    if digest != expected:
+        raise InputError(
+            f"{path}: SHA-256 is {digest}, {CONFIG_FILE} says {expected}: the file was damaged, or "
+            "is not the one that was saved with it"
+        )
+
+
+def _to_json(data: Any, what: str) -> bytes:
+    try:
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1)
+        return f"{text}\n".encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{what} cannot be saved as JSON: {error}") from None
+
+
+def _from_json(data: bytes, path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: {type(content).__name__}, expected an object")
+    return content
+
+
+def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Put these files in place of the ones with their names, in a folder that is made if needed."""
+    is_new = not folder.exists()
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        _move_out(folder)
+        staging = Path(mkdtemp(prefix=STAGING, dir=folder))
+        try:
+            for name, data in files.items():
+                write_flushed(staging / name, data, "xb")
+            flush_directory(staging)
+            os.rename(staging, folder / COMPLETE)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            if is_new:
+                with suppress(OSError):
+                    folder.rmdir()
+            raise
+        flush_directory(folder)
+        _move_out(folder)
+        _tidy(folder)
+
+
+def read_file(folder: Path, name: str) -> bytes:
+    """The contents of a file, from the last save that was complete."""
+    for path in (folder / COMPLETE / name, folder / name):
+        with reading(path), suppress(FileNotFoundError, NotADirectoryError):
+            return path.read_bytes()
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    raise InputError(f"{folder / name}: missing")
+
+
+def _move_out(folder: Path) -> None:
+    complete = folder / COMPLETE
+    if not complete.is_dir():
+        return
+    for file in sorted(complete.iterdir()):
+        os.replace(file, folder / file.name)
+    flush_directory(folder)
+    complete.rmdir()
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what saves that were killed long ago have left behind."""
+    for staging in folder.glob(f"{STAGING}*"):
+        with suppress(OSError):
+            if time.time() - staging.stat().st_mtime > LEFT_BEHIND:
+                shutil.rmtree(staging, ignore_errors=True)
+
+
+def shipped_models() -> dict[str, Path]:
+    """The folder of every model that comes with the package, by name, in the order of the names."""
+    installed = PACKAGE / "shipped"
+    shelf = installed if installed.is_dir() else PACKAGE.parents[1] / "models"  # a checkout's
+    configs = sorted(shelf.glob(f"*/{CONFIG_FILE}"))
+    return {path.parent.name: path.parent for path in configs}
+
+
+def find_model(text: str | PathLike[str]) -> Path:
+    """A path, if there is such a folder, else that of the shipped model of this name."""
+    path = Path(text)
+    with reading(path):
+        if path.exists():
+            return path
+    known = shipped_models()
+    name = str(text)
+    if name in known:
+        return known[name]
+    names = ", ".join(known) or "none"
+    raise InputError(
+        f"{name}: no such folder, and no model of that name comes with pushpop"
+        f"{did_you_mean(name, known)} (models: {names})"
+    )
+
+
+def describe_shipped() -> list[dict[str, Any]]:
+    """The metadata of the models that come with the package, as plain values."""
+    described = []
+    for name, folder in shipped_models().items():
+        config = json.loads(read_file(folder, CONFIG_FILE))
+        made, report = config["metadata"]["training"], config["metadata"]["report"]
+        command = f"pushpop train {made['task']} --memory {made['memory']}"
+        described.append(
+            {
+                "name": name,
+                "task": made["task"],
+                "memory": made["memory"],
+                "controller": made["cell"],
+                "hidden": made["hidden"],
+                "memory_width": made["memory_width"],
+                "parameters": report["parameters"],
+                "kilobytes": round((folder / TENSORS_FILE).stat().st_size / 1000),
+                "recipe": made["recipe"],
+                "seed": made["seed"],
+                "made_by": f"{command} --recipe {made['recipe']} --seed {made['seed']}",
+                "batches": report["step"],
+                "minutes": round(report["seconds"] / 60, 1),
+                **{part: _accuracy(report[part]) for part in ("train", "test")},
+            }
+        )
+    return described
+
+
+def _accuracy(tested: dict[str, Any]) -> dict[str, Any]:
+    return {key: tested[key] for key in ("lengths", "coarse", "fine")}
