@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from machine import write_results
-from pushpop.experiments.records import RunRecord, read_results
+from pushpop.experiments.runs import RunRecord, read_results
 from pushpop.experiments.summaries import share_interval
 from pushpop.training import TrainConfig
 from pushpop.training.data import make_data

@@ -8,8 +8,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pushpop.experiments.chomsky import best_published
+from pushpop.experiments.chomsky import best_published, score_rows
 from pushpop.experiments.paper import paper_results
+from pushpop.experiments.runs import read_results
 
 ROOT = Path(__file__).parents[2]
 MODELS = ("copy-queue", "reverse-stack", "flip-queue", "svo-sov-queue", "gender-queue")
@@ -20,7 +21,6 @@ TASKS = {
     "svo-sov": "word order: SVO to SOV",
     "gender": "gender agreement",
 }
-SOLVED = 0.99
 MEMORIES = ("stack", "queue", "deque")
 CHOMSKY = ("stack-manipulation", "reverse", "duplicate", "odds-first")
 
@@ -51,37 +51,34 @@ def results_table() -> str:
     paper = paper_results()
     rows = [["task", "memory", "seeds solved", "65-128", "1,024", "10,000"]]
     rows[0] += ["paper's protocol, small", "paper, 65-128", "paper's best LSTM, 65-128"]
-    small = {(row["task"], row["model"]): row for row in results("mini/table")}
+    small = {(row.config.task, row.model): row for row in read_results(ROOT / "results" / "mini")}
+    ours = read_results(ROOT / "results" / "ours")
     for name in MODELS:
         task, _, memory = name.rpartition("-")
-        reports = [
-            json.loads(path.read_text())
-            for path in sorted(ROOT.glob(f"results/ours/{name}-seed*/report.json"))
-        ]
-        solved = sum(
-            min(report["train"]["coarse"], report["test"]["coarse"]) >= SOLVED for report in reports
-        )
-        found = [f"{lengths[name][length]:.2f}" for length in ("65-128", "1024", "10000")]
-        found.append(f"{small[task, memory]['test_coarse']:.2f}")
+        seeds = [run for run in ours if (run.config.task, run.model) == (task, memory)]
+        solved = sum(run.solved for run in seeds)
+        figures = [f"{lengths[name][length]:.2f}" for length in ("65-128", "1024", "10000")]
+        figures.append(f"{small[task, memory].accuracies['test']['coarse']:.2f}")
         lstm = max(paper[task, f"lstm{layers}"].test_coarse for layers in (1, 2, 4, 8))
-        found += [f"{printed:.2f}" for printed in (paper[task, memory].test_coarse, lstm)]
-        rows.append([TASKS[task], memory, f"{solved} of {len(reports)}", *found])
+        figures += [f"{printed:.2f}" for printed in (paper[task, memory].test_coarse, lstm)]
+        rows.append([TASKS[task], memory, f"{solved} of {len(seeds)}", *figures])
     return markdown(rows)
 
 
 def chomsky_sentence() -> str:
     """Tasks of the benchmark that need a memory: the best one of ours, the best published mean."""
-    rows = [row for row in results("chomsky/table") if row["model"] in MEMORIES]
+    runs = read_results(ROOT / "results" / "chomsky")
+    rows = [row for row in score_rows(runs) if row.model in MEMORIES]
     parts = []
     for task in CHOMSKY:
         best = max(  # one seed says less than three
-            (row for row in rows if row["task"] == task),
-            key=lambda row: (row["seeds"], row["mean"], row["max"]),
+            (row for row in rows if row.task == task),
+            key=lambda row: (row.seeds, row.mean, row.max),
         )
         theirs, _ = best_published(task)
-        seeds = f"{best['seeds']} seed{'s' if best['seeds'] > 1 else ''}"
+        seeds = f"{best.seeds} seed{'s' if best.seeds > 1 else ''}"
         name = task.replace("-", " ")
-        parts.append(f"{name} **{best['mean']:.3f}** ({best['model']}, {seeds}; {theirs:.3f})")
+        parts.append(f"{name} **{best.mean:.3f}** ({best.model}, {seeds}; {theirs:.3f})")
     return (
         "On the [Chomsky-hierarchy benchmark](docs/chomsky.md), trained on up to 40 symbols and "
         "tested on 41-500, the share of right symbols, mean over seeds, and the best published "

@@ -10,12 +10,13 @@ import pytest
 from pushpop.cli import main
 from pushpop.experiments.chomsky import LEVELS, published, score_rows
 from pushpop.experiments.presets import load_preset
-from pushpop.experiments.records import read_results
 from pushpop.experiments.report import make_report
+from pushpop.experiments.runs import read_results
 from pushpop.tasks import TASKS
 from pushpop.tasks.chomsky import PREFIX
 from pushpop.training import TrainConfig, train
 
+RESULTS = Path(__file__).parents[2] / "results" / "chomsky"
 SMALL = """
 base: {train_lengths: 1-6, test_lengths: 7-12, embedding: 4, hidden: 5, memory_width: 4,
        steps: 4, report_every: 2, evaluate_every: 4, evaluate_sequences: 6}
@@ -68,14 +69,14 @@ def test_a_run_by_itself_has_the_setting_of_the_sweep() -> None:
 
 def test_the_kept_runs_have_the_setting_of_the_sweep() -> None:
     planned = {run.name: run.config for run in load_preset("chomsky").runs}
-    for path in (Path(__file__).parents[2] / "results" / "chomsky").glob("*/training.json"):
-        kept = TrainConfig.from_saved(json.loads(path.read_text()))
-        assert kept.differences(planned[path.parent.name]).keys() <= {"recipe"}
+    kept = read_results(RESULTS)
+    assert len(kept) == 229
+    for run in kept:
+        assert run.config.differences(planned[run.name]).keys() <= {"recipe"}
 
 
 def test_the_kept_table_has_every_task_and_model() -> None:
-    path = Path(__file__).parents[2] / "results" / "chomsky" / "table.json"
-    seeds = {(row["task"], row["model"]): row["seeds"] for row in json.loads(path.read_text())}
+    seeds = {(row.task, row.model): row.seeds for row in score_rows(read_results(RESULTS))}
     for task in (task for level in LEVELS.values() for task in level):
         assert all(seeds[task, model] == 3 for model in ("stack", "queue", "deque", "lstm1"))
         assert all(seeds[task, model] >= 1 for model in ("rnn1", "superposition", "tape"))

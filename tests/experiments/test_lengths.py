@@ -8,7 +8,7 @@ import pytest
 
 from pushpop.cli import main
 from pushpop.experiments.presets import load_preset
-from pushpop.experiments.records import read_lengths
+from pushpop.experiments.runs import read_lengths
 from pushpop.experiments.sweep import plan
 from pushpop.training import train
 from tests.experiments.sweeps import write_preset

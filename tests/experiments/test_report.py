@@ -1,21 +1,27 @@
 """A report from run directories alone."""
 
 import csv
+import gzip
 import json
 import re
+import shutil
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pushpop.cli import main
-from pushpop.experiments.report import make_report, marks, put_into_page
+from pushpop.experiments.report import Report, make_report, marks, put_into_page
+from pushpop.experiments.runs import pack, read_packed, read_results
 from pushpop.experiments.selection import RULE
 from pushpop.experiments.summaries import share_interval
 from tests.experiments.fabricated import fabricate
 
 Captured = pytest.CaptureFixture[str]
 ROOT = Path(__file__).parents[2]
+PACKED = sorted((ROOT / "results").rglob("runs.jsonl.gz"))
 
 
 def fabricate_results(folder: Path) -> Path:
@@ -358,56 +364,126 @@ def test_collected_runs_are_small_and_give_the_same_report(
         main(["report", str(results), "--collect", str(copies)])
     assert "4 runs copied into" in capsys.readouterr().out
     assert make_report(copies).files == before.files
-    kept = sorted(path.name for path in (copies / "runs" / "copy-queue").iterdir())
-    assert kept == [
-        "environment.json",
-        "lengths.json",
-        "metrics.jsonl",
-        "report.json",
-        "training.json",
-    ]
-    assert len((copies / "runs" / "copy-queue" / "metrics.jsonl").read_text().splitlines()) < 400
+    assert [path.name for path in copies.iterdir()] == ["runs.jsonl.gz"]
+    (packed,) = (run for run in read_packed(copies / "runs.jsonl.gz") if "queue" in run.name)
+    assert len(packed.metrics) < 400
+
+
+def test_the_same_runs_are_packed_into_the_same_bytes(results: Path, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        main(["report", str(results), "--collect", str(tmp_path / name)])
+    packed = tmp_path / "one" / "runs.jsonl.gz"
+    before = packed.read_bytes()
+    assert (tmp_path / "other" / "runs.jsonl.gz").read_bytes() == before
+    main(["report", str(tmp_path / "other"), "--collect", str(tmp_path / "one")])
+    assert packed.read_bytes() == before
+
+
+def test_a_packed_run_is_the_run(results: Path, tmp_path: Path) -> None:
+    main(["report", str(results), "--collect", str(tmp_path / "packed")])
+    copy = {run.name: run for run in read_results(tmp_path / "packed")}
+    for run in read_results(results):
+        assert replace(copy[run.name], path=run.path) == run
+
+
+def test_runs_are_added_to_those_packed_before_and_renewed(results: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "packed"
+    for folder in (results, fabricate_results(tmp_path / "again")):
+        main(["report", str(folder), "--collect", str(packed)])
+        shutil.rmtree(folder / "runs" / "copy-queue")
+        fabricate(folder / "runs" / "new", [(1.0, 1.0, 1.0)], task="flip")
+    report = packed.parent / "again" / "runs" / "ours" / "report.json"
+    report.write_text(report.read_text().replace('"seconds": 60.0', '"seconds": 61.0'))
+    main(["report", str(tmp_path / "again"), "--collect", str(packed)])
+    runs = {run.name: run for run in read_packed(packed / "runs.jsonl.gz")}
+    names = ("copy-lstm2", "copy-queue", "new", "ours", "reverse-stack")
+    assert list(runs) == [f"runs/{name}" for name in names]
+    assert runs["runs/ours"].report is not None
+    assert runs["runs/ours"].report["seconds"] == 61
+
+
+def test_a_folder_may_have_packed_runs_beside_directories(results: Path, tmp_path: Path) -> None:
+    before = make_report(results).files
+    main(["report", str(results), "--collect", str(tmp_path)])
+    shutil.rmtree(results / "runs" / "copy-queue")
+    shutil.rmtree(results / "runs" / "ours")
+    shutil.copy(tmp_path / "runs.jsonl.gz", results)
+    assert make_report(results).files == before
+
+
+def test_runs_are_not_packed_beside_their_own_directories(results: Path, capsys: Captured) -> None:
+    message = refused(["report", str(results), "--collect", str(results)], capsys)
+    assert "is a run directory, expected a folder for packed runs" in message
+
+
+def test_a_broken_packed_file_is_named(results: Path, tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "packed" / "runs.jsonl.gz"
+    main(["report", str(results), "--collect", str(path.parent)])
+    lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+    no_width = lines[1].replace(b'"hidden": 256', b'"hidden": 0')
+    broken = {
+        "not a file of packed runs": path.read_bytes()[:-9],
+        ":3: not a packed run": gzip.compress(lines[0] + lines[1] + b"{}\n"),
+        ":2: hidden is 0": gzip.compress(lines[0] + no_width),
+    }
+    for what, data in broken.items():
+        path.write_bytes(data)
+        message = refused(["report", str(path.parent)], capsys)
+        assert message.startswith(f"pushpop: {path}")
+        assert what in message
 
 
 def test_another_run_is_not_overwritten_by_a_copy(
     results: Path, tmp_path: Path, capsys: Captured
 ) -> None:
-    fabricate(tmp_path / "copies" / "runs" / "ours", [(1, 1, 1)], seed=9)
+    fabricate(tmp_path / "other" / "runs" / "ours", [(1, 1, 1)], seed=9)
+    main(["report", str(tmp_path / "other"), "--collect", str(tmp_path / "copies")])
     message = refused(["report", str(results), "--collect", str(tmp_path / "copies")], capsys)
     assert "holds another run than" in message
 
 
-FOLDERS = [path.parent for path in sorted((ROOT / "results").rglob("table.json"))]
+PAGES = ("README.md", "docs/results.md", "docs/chomsky.md")
+MARKED = [
+    (page, *mark)
+    for page in PAGES
+    for mark in re.findall(r"^<!-- ([\w-]+)/(\S+) -->$", (ROOT / page).read_text("utf-8"), re.M)
+]
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_tables_are_those_of_the_runs_beside_them(folder: Path) -> None:
-    files = make_report(folder).files
-    tables = {name: text for name, text in files.items() if not name.endswith((".svg", ".html"))}
-    of_the_paper = set() if folder.name.startswith("chomsky") else {"table.tex", "runs.csv"}
-    assert {"table.json", "table.csv", "table.md", *of_the_paper} <= tables.keys()
-    for name, text in tables.items():
-        assert (folder / name).read_text("utf-8") == text, name
+@cache
+def report_on(name: str) -> Report:
+    """The report on a folder of results/, or on all of it."""
+    return make_report(ROOT / "results" / ("" if name == "results" else name))
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-@pytest.mark.parametrize("page", ["README.md", "docs/results.md", "docs/chomsky.md"])
-def test_pages_have_the_tables_of_the_results(folder: Path, page: str) -> None:
-    text = (ROOT / page).read_text("utf-8")
-    for path in folder.glob("*.md"):
-        begin, end = marks(folder, path.name)
-        if begin in text:
-            assert text.partition(f"{begin}\n")[2].partition(end)[0] == path.read_text("utf-8")
+@pytest.mark.parametrize(("page", "folder", "table"), MARKED)
+def test_pages_have_the_tables_of_the_results(page: str, folder: str, table: str) -> None:
+    begin, end = marks(ROOT / folder, table)
+    text = (ROOT / page).read_text("utf-8").partition(f"{begin}\n")[2].partition(end)[0]
+    assert text == report_on(folder).files[table]
+
+
+@pytest.mark.parametrize("path", PACKED, ids=lambda path: path.parent.name)
+def test_results_are_as_collect_packs_them(path: Path) -> None:
+    packed = gzip.decompress(path.read_bytes())
+    assert gzip.decompress(pack(read_packed(path))) == packed
+
+
+def test_results_are_few_files_and_nothing_that_a_report_makes() -> None:
+    files = [path for path in (ROOT / "results").rglob("*") if path.is_file()]
+    assert len(files) <= 60
+    made = {"report.html", "runs.csv", *(f"table.{form}" for form in ("md", "csv", "tex", "json"))}
+    assert not made & {path.name for path in files}
 
 
 def test_every_row_of_the_paper_is_a_finished_run_at_a_quarter_of_its_size() -> None:
-    rows = json.loads((ROOT / "results" / "mini" / "table.json").read_text("utf-8"))
+    rows = json.loads(report_on("mini").files["table.json"])
     assert len({(row["task"], row["model"]) for row in rows}) == len(rows) == 35
     assert {row["status"] for row in rows} == {"finished"}
 
 
 def test_every_row_of_the_paper_is_a_finished_run() -> None:
-    rows = json.loads((ROOT / "results" / "table.json").read_text("utf-8"))
+    rows = json.loads(report_on("results").files["table.json"])
     paper = [row for row in rows if row["recipe"] == "paper"]
     assert len({(row["task"], row["model"]) for row in paper}) == len(paper) == 35
     assert {row["status"] for row in rows} == {"finished"}

@@ -53,7 +53,7 @@ def evaluate(
     """
     read_device("device", device)
     from pushpop.evaluation import evaluate as accuracy
-    from pushpop.experiments.records import check_saveable, save_length
+    from pushpop.experiments.runs import check_saveable, save_length
     from pushpop.models import Tagger
     from pushpop.models.saving import find_model
     from pushpop.tasks import get_task, parse_lengths

@@ -11,7 +11,8 @@ def report(results: str, out: str = "", page: str = "", collect: str = "") -> No
         out: where the files go; by default into the folder itself
         page: a Markdown file in which the tables are replaced that stand between marks, as in
             <!-- mini/table.md --> and <!-- /mini/table.md --> for a folder named mini
-        collect: copy the runs' small files into this folder, to keep them, and leave
+        collect: pack the runs, without their models, into runs.jsonl.gz in this folder, to keep
+            them, and leave
 
     Examples:
         pushpop report runs/mini
@@ -19,13 +20,12 @@ def report(results: str, out: str = "", page: str = "", collect: str = "") -> No
     """
     from pathlib import Path
 
-    from pushpop.experiments.collect import collect as copy_runs
     from pushpop.experiments.report import make_report, put_into_page, write_report
+    from pushpop.experiments.runs import collect as pack_runs
 
     folder = Path(results)
     if collect:
-        copies = copy_runs(folder, Path(collect))
-        print(f"{len(copies)} runs copied into {collect}")
+        print(f"{pack_runs(folder, Path(collect))} runs copied into {collect}")
         return
     made = make_report(folder)
     write_report(made, Path(out) if out else folder)

@@ -14,7 +14,7 @@ from statistics import mean
 from typing import Any
 
 from pushpop.experiments.figures import length_panels
-from pushpop.experiments.records import SOLVED_ACCURACY, RunRecord
+from pushpop.experiments.runs import SOLVED_ACCURACY, RunRecord
 from pushpop.experiments.table import markdown_table
 from pushpop.tasks import get_task
 from pushpop.tasks.chomsky import PREFIX, ChomskyTask

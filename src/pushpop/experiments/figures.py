@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
-from pushpop.experiments.records import RunRecord
+from pushpop.experiments.runs import RunRecord
 from pushpop.experiments.selection import Choice
 
 INK = "#3a3f45"

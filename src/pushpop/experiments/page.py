@@ -7,7 +7,7 @@ from importlib.resources import files
 from string import Template
 
 from pushpop.experiments.figures import inline
-from pushpop.experiments.records import SOLVED_ACCURACY, RunRecord
+from pushpop.experiments.runs import SOLVED_ACCURACY, RunRecord
 from pushpop.experiments.selection import PROTOCOL, RULE, Choice
 from pushpop.experiments.summaries import Summary
 from pushpop.experiments.table import HEADERS, PAPER_COLUMNS, Row, by_recipe, caption, cells

@@ -8,7 +8,7 @@ from pushpop.errors import InputError, reading, writing
 from pushpop.experiments.chomsky import is_chomsky, score_figures, score_files
 from pushpop.experiments.figures import accuracy_by_length, convergence
 from pushpop.experiments.page import make_page
-from pushpop.experiments.records import RunRecord, read_results
+from pushpop.experiments.runs import RunRecord, read_results
 from pushpop.experiments.selection import Choice, choose
 from pushpop.experiments.summaries import (
     Summary,

@@ -5,7 +5,7 @@ from math import inf
 from typing import Any
 
 from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
-from pushpop.experiments.records import RunRecord
+from pushpop.experiments.runs import RunRecord
 from pushpop.training import TrainConfig
 from pushpop.training.config import CHANGEABLE
 

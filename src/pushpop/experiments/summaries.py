@@ -9,7 +9,7 @@ from statistics import median
 
 from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
 from pushpop.experiments.presets import identity
-from pushpop.experiments.records import SOLVED_ACCURACY, RunRecord
+from pushpop.experiments.runs import SOLVED_ACCURACY, RunRecord
 from pushpop.experiments.selection import Choice, nonstandard_options, usual_options
 from pushpop.experiments.sizes import size_rows
 

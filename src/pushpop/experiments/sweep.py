@@ -19,7 +19,7 @@ from typing import IO, Literal
 
 from pushpop.errors import InputError, writing
 from pushpop.experiments.presets import Halving, Measurement, PlannedRun, Preset, identity
-from pushpop.experiments.records import find_runs, read_metrics, read_run
+from pushpop.experiments.runs import find_runs, read_metrics, read_run
 from pushpop.experiments.sweep_view import SweepView
 from pushpop.experiments.workers import Commands, LocalWorkers, RayWorkers
 from pushpop.training import RunDirectory, TrainConfig

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID
 
-from pushpop.experiments.records import read_metrics
+from pushpop.experiments.runs import read_metrics
 from pushpop.training.run import METRICS_FILE
 from pushpop.training.view import main_scores
 

@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 
 from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS, paper_results
-from pushpop.experiments.records import SOLVED_ACCURACY
+from pushpop.experiments.runs import SOLVED_ACCURACY
 from pushpop.experiments.selection import Choice
 
 AGREEMENT = 0.05
