@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 
 from machine import write_results
 from pushpop.experiments.paper import PAPER_TASKS
-from pushpop.experiments.records import read_results
+from pushpop.experiments.runs import read_results
 
 COLOURS = {"stack": "#b5442c", "queue": "#0b7a75", "deque": "#6b4fa0"}
 FLOOR = 0.0005
