@@ -68,17 +68,17 @@ def results_table() -> str:
 def chomsky_sentence() -> str:
     """Tasks of the benchmark that need a memory: the best one of ours, the best published mean."""
     runs = read_results(ROOT / "results" / "chomsky")
-    rows = [row for row in score_rows(runs) if row.model in MEMORIES]
+    rows = [row for row in score_rows(runs) if row["model"] in MEMORIES]
     parts = []
     for task in CHOMSKY:
         best = max(  # one seed says less than three
-            (row for row in rows if row.task == task),
-            key=lambda row: (row.seeds, row.mean, row.max),
+            (row for row in rows if row["task"] == task),
+            key=lambda row: (row["seeds"], row["mean"], row["max"]),
         )
         theirs, _ = best_published(task)
-        seeds = f"{best.seeds} seed{'s' if best.seeds > 1 else ''}"
+        seeds = f"{best['seeds']} seed{'s' if best['seeds'] > 1 else ''}"
         name = task.replace("-", " ")
-        parts.append(f"{name} **{best.mean:.3f}** ({best.model}, {seeds}; {theirs:.3f})")
+        parts.append(f"{name} **{best['mean']:.3f}** ({best['model']}, {seeds}; {theirs:.3f})")
     return (
         "On the [Chomsky-hierarchy benchmark](docs/chomsky.md), trained on up to 40 symbols and "
         "tested on 41-500, the share of right symbols, mean over seeds, and the best published "

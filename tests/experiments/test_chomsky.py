@@ -76,7 +76,7 @@ def test_the_kept_runs_have_the_setting_of_the_sweep() -> None:
 
 
 def test_the_kept_table_has_every_task_and_model() -> None:
-    seeds = {(row.task, row.model): row.seeds for row in score_rows(read_results(RESULTS))}
+    seeds = {(row["task"], row["model"]): row["seeds"] for row in score_rows(read_results(RESULTS))}
     for task in (task for level in LEVELS.values() for task in level):
         assert all(seeds[task, model] == 3 for model in ("stack", "queue", "deque", "lstm1"))
         assert all(seeds[task, model] >= 1 for model in ("rnn1", "superposition", "tape"))
@@ -139,7 +139,7 @@ def test_an_unfinished_run_is_left_out_with_a_word(runs: Path, tmp_path: Path) -
     (copy / "chomsky-parity-rnn1-seed0" / "report.json").unlink()
     report = make_report(copy)
     assert report.notes == ["unfinished runs are left out: 1"]
-    seeds = {(row.task, row.model): row.seeds for row in score_rows(read_results(copy))}
+    seeds = {(row["task"], row["model"]): row["seeds"] for row in score_rows(read_results(copy))}
     assert seeds["parity", "rnn1"] == 1
 
 

@@ -11,9 +11,7 @@ import pytest
 
 from pushpop.cli import main
 from pushpop.experiments.presets import load_preset
-from pushpop.experiments.sweep import plan, run_sweep
-from pushpop.experiments.sweep_view import SweepView
-from pushpop.experiments.workers import LocalWorkers
+from pushpop.experiments.sweep import LocalWorkers, SweepView, plan, run_sweep
 from pushpop.training import train
 from tests.experiments.sweeps import (
     LONG_ENOUGH_TO_BE_KILLED,

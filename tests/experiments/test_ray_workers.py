@@ -13,9 +13,7 @@ import pytest
 from pushpop.cli import main
 from pushpop.errors import InputError
 from pushpop.experiments.presets import Preset, load_preset
-from pushpop.experiments.sweep import Job, plan, run_sweep
-from pushpop.experiments.sweep_view import SweepView
-from pushpop.experiments.workers import RayWorkers
+from pushpop.experiments.sweep import Job, RayWorkers, SweepView, plan, run_sweep
 from pushpop.training import train
 from tests.experiments.sweeps import LONG_ENOUGH_TO_BE_KILLED, checkpoints, results, write_preset
 

@@ -15,8 +15,7 @@ import pytest
 from pushpop.cli import main
 from pushpop.experiments.report import Report, make_report, marks, put_into_page
 from pushpop.experiments.runs import pack, read_packed, read_results
-from pushpop.experiments.selection import RULE
-from pushpop.experiments.summaries import share_interval
+from pushpop.experiments.tables import RULE, share_interval
 from tests.experiments.fabricated import fabricate
 
 Captured = pytest.CaptureFixture[str]
@@ -238,8 +237,8 @@ def test_a_tagger_does_not_stand_for_a_transducer(tmp_path: Path) -> None:
     for form in ("tagger", "transducer"):
         perplexity = 1.0 if form == "tagger" else 2.0
         fabricate(tmp_path / form, [(perplexity, 1.0, 1.0)], task="flip", memory="queue", form=form)
-    chosen = [row for row in make_report(tmp_path).rows if row.run]
-    assert [row.run for row in chosen] == ["transducer"]
+    chosen = [row for row in make_report(tmp_path).rows if row["run"]]
+    assert [row["run"] for row in chosen] == ["transducer"]
 
 
 def test_recipes_and_lengths_of_their_own_do_not_ask_for_all_rows_of_the_paper(
@@ -248,12 +247,12 @@ def test_recipes_and_lengths_of_their_own_do_not_ask_for_all_rows_of_the_paper(
     ours: dict[str, Any] = {"task": "copy", "memory": "deque", "recipe": "pushpop"}
     fabricate(tmp_path / "ours" / "copy", [(1.0, 1.0, 1.0)], **ours)
     rows = make_report(tmp_path / "ours").rows
-    assert [(row.recipe, row.task, row.train_lengths) for row in rows] == [
+    assert [(row["recipe"], row["task"], row["train_lengths"]) for row in rows] == [
         ("pushpop", "copy", "1-64")
     ]
     short = {"task": "gender", "memory": "queue", "train_lengths": "5-9", "test_lengths": "5-9"}
     fabricate(tmp_path / "short" / "gender", [(1.0, 1.0, 1.0)], **short)
-    assert {row.task for row in make_report(tmp_path / "short").rows} == {"gender"}
+    assert {row["task"] for row in make_report(tmp_path / "short").rows} == {"gender"}
 
 
 def test_runs_on_files_of_pairs_are_left_out_with_a_word(results: Path) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pushpop.experiments.runs import read_results, read_run
-from pushpop.experiments.selection import Choice, choose
+from pushpop.experiments.tables import Choice, choose
 from tests.experiments.fabricated import fabricate
 
 

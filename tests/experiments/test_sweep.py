@@ -14,8 +14,7 @@ from rich.console import Console
 from pushpop.errors import InputError
 from pushpop.experiments import sweep as sweep_module
 from pushpop.experiments.presets import Halving, PlannedRun, Preset
-from pushpop.experiments.sweep import Job, last_line, plan, run_sweep, sweep_lock
-from pushpop.experiments.sweep_view import SweepView, clock
+from pushpop.experiments.sweep import Job, SweepView, clock, last_line, plan, run_sweep, sweep_lock
 from pushpop.training import RunDirectory, train
 from tests.training.runs import tiny
 

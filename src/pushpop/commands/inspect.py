@@ -102,7 +102,7 @@ def sizes(embedding: int = 64) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from pushpop.experiments.sizes import size_rows
+    from pushpop.experiments.paper import size_rows
 
     table = Table(
         title=f"Parameters with embeddings of {embedding}, memories of 256",

@@ -33,12 +33,12 @@ def report(results: str, out: str = "", page: str = "", collect: str = "") -> No
         print("pushpop:", note, file=sys.stderr)
     if page:
         put_into_page(made, folder, Path(page))
-    if sys.stdout.isatty() and made.rows:
+    if sys.stdout.isatty() and made.tables:
         from rich.console import Console
 
-        from pushpop.experiments.table import to_terminal
+        from pushpop.experiments.report import to_terminal
 
-        Console().print(*to_terminal(made.rows), sep="\n")
+        Console().print(*to_terminal(made.tables), sep="\n")
     else:
         print(made.files["table.md"], end="")
     print(f"{len(made.files)} files in {out or results}: {', '.join(made.files)}", file=sys.stderr)

@@ -43,10 +43,8 @@ def sweep(
     from pathlib import Path
 
     from pushpop.experiments.presets import load_preset, select
+    from pushpop.experiments.sweep import LocalWorkers, RayWorkers, SweepView, run_sweep, sweep_lock
     from pushpop.experiments.sweep import plan as plan_jobs
-    from pushpop.experiments.sweep import run_sweep, sweep_lock
-    from pushpop.experiments.sweep_view import SweepView
-    from pushpop.experiments.workers import LocalWorkers, RayWorkers
 
     for name, value in (("workers", workers), ("steps", steps)):
         if value < 0:
@@ -84,7 +82,7 @@ def sweep(
 
 def print_plan(preset: "Preset", jobs: "list[Job]") -> None:
     """What each row will be trained for at most, and how long that takes on this machine."""
-    from pushpop.experiments.sweep_view import clock
+    from pushpop.experiments.sweep import clock
     from pushpop.training.trainer import time_batch
 
     total_batches, total_seconds = 0, 0.0

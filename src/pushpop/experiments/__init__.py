@@ -1,9 +1,21 @@
-"""Many runs and what they show: sweeps over presets, and reports from run directories."""
+"""Many runs and what they show: sweeps over presets, and reports on runs, in directories or packed.
 
-from pushpop.experiments.presets import Preset, load_preset
-from pushpop.experiments.sweep import plan, run_sweep
-from pushpop.experiments.sweep_view import SweepView
-from pushpop.experiments.workers import LocalWorkers, RayWorkers
+paper     the paper's tasks, models, results and sizes
+presets   YAML files that stand for many runs
+sweep     trains the runs of a preset, on this machine or on a cluster
+runs      what the files of a run say, and packed runs
+tables    which run stands for a model, and the rows of a report; chomsky: those of that benchmark
+figures   the figures of a report
+report    all of it as files
+"""
+
+from typing import TYPE_CHECKING
+
+from pushpop.lazy import import_when_asked
+
+if TYPE_CHECKING:
+    from pushpop.experiments.presets import Preset, load_preset
+    from pushpop.experiments.sweep import LocalWorkers, RayWorkers, SweepView, plan, run_sweep
 
 __all__ = [
     "LocalWorkers",
@@ -14,3 +26,16 @@ __all__ = [
     "plan",
     "run_sweep",
 ]
+
+import_when_asked(
+    __name__,
+    {
+        "Preset": "presets",
+        "load_preset": "presets",
+        "LocalWorkers": "sweep",
+        "RayWorkers": "sweep",
+        "SweepView": "sweep",
+        "plan": "sweep",
+        "run_sweep": "sweep",
+    },
+)

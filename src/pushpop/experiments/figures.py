@@ -7,7 +7,7 @@ from typing import Any
 
 from pushpop.experiments.paper import PAPER_MODELS, PAPER_TASKS
 from pushpop.experiments.runs import RunRecord
-from pushpop.experiments.selection import Choice
+from pushpop.experiments.tables import Choice
 
 INK = "#3a3f45"
 """Of text and axes; in a page it becomes the colour of the page's text."""

@@ -184,9 +184,11 @@ def _short(value: Any) -> str:
     return "none" if value is None else str(value).lower()
 
 
-def identity(config: TrainConfig) -> str:
-    """A text that is the same for the same run, however long it goes on."""
-    return json.dumps({k: v for k, v in config.to_dict().items() if k not in CHANGEABLE})
+def identity(config: TrainConfig, but: tuple[str, ...] = ()) -> str:
+    """A text that is the same for the same run, however long it goes on; `but`: options in which
+    runs may differ beside that."""
+    left_out = {*CHANGEABLE, *but}
+    return json.dumps({k: v for k, v in config.to_dict().items() if k not in left_out})
 
 
 def select(runs: tuple[PlannedRun, ...], only: str) -> tuple[PlannedRun, ...]:

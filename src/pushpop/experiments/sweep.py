@@ -5,33 +5,45 @@ with a larger preset, goes on where its runs are. With successive halving, the c
 (a task and a model) are trained to the first rung and compared by average training perplexity; a
 share of them goes on to the next, as if it had never stopped. What a run's log says up to a rung
 decides, so it does not matter how far the run is by now.
+
+Runs are in processes on this machine (`LocalWorkers`), or in tasks of a Ray cluster (`RayWorkers`).
+A job is a few commands of pushpop, one after the other, whose output goes to the job's log. Each is
+a process of its own, and stops by itself when it loses its parent (`training.signals`).
 """
 
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from math import inf
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID
 
 from pushpop.errors import InputError, writing
 from pushpop.experiments.presets import Halving, Measurement, PlannedRun, Preset, identity
 from pushpop.experiments.runs import find_runs, read_metrics, read_run
-from pushpop.experiments.sweep_view import SweepView
-from pushpop.experiments.workers import Commands, LocalWorkers, RayWorkers
 from pushpop.training import RunDirectory, TrainConfig
 from pushpop.training.checkpoint import saved_steps
 from pushpop.training.run import METRICS_FILE, TRAINING_FILE
-from pushpop.training.signals import Signals
+from pushpop.training.signals import PARENT, Signals
+from pushpop.training.view import main_scores
 
 LOCK, LOGS = ".sweep-lock", "logs"
 LOCK_TIMEOUT = 60.0
 """Seconds to wait for the processes of a sweep that was killed to save and leave."""
 POLL = 0.1
-"""Seconds from one look at signals and runs to the next."""
+"""Seconds from one look at signals, runs and processes to the next."""
+Commands = list[list[str]]
+"""The arguments of `pushpop`, for each command."""
 
 
 @dataclass(eq=False)
@@ -92,6 +104,234 @@ class Job:
     def saved_step(self) -> int:
         """The last batch that is saved, or -1."""
         return max(saved_steps(self.directory / "checkpoints"), default=-1)
+
+
+def run_commands(
+    commands: Commands,
+    log: Path,
+    processes: "list[subprocess.Popen[bytes]]",
+    keep_open: Sequence[int] = (),
+) -> int:
+    """Run commands until one fails; returns its exit code, or 0. The last of `processes` is the one
+    under way.
+
+    The terminal's Ctrl-C does not reach them. -P: nothing is imported from the current folder.
+    """
+    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    for arguments in commands:
+        with open(log, "ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "pushpop", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **threads, PARENT: str(os.getpid())},
+                start_new_session=True,
+                pass_fds=keep_open,
+            )
+        processes.append(process)
+        while process.poll() is None:
+            time.sleep(POLL)  # Ray cannot interrupt a wait
+        if process.returncode:
+            return process.returncode
+    return 0
+
+
+class LocalWorkers:
+    """At most `count` jobs at a time. Their processes keep the file `lock` open, and with it a lock
+    on it."""
+
+    def __init__(self, count: int, lock: int | None = None) -> None:
+        self.count = count
+        self.keep_open = () if lock is None else (lock,)
+        self.pool = ThreadPoolExecutor(count)  # a thread waits for the processes of a job
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, name: str, commands: Commands, log: Path) -> "Future[int]":
+        """Start a job; the result is the exit code of the command that failed, or 0."""
+        return self.pool.submit(run_commands, commands, log, self.processes, self.keep_open)
+
+    def stop(self) -> None:
+        """Have every run finish its batch and save."""
+        for process in self.processes:
+            process.terminate()
+
+    def close(self) -> None:
+        """End at once what is left; a run has its last checkpoint."""
+        for process in self.processes:
+            process.kill()
+        self.pool.shutdown()
+
+
+class RayWorkers:
+    """As many jobs at a time as the cluster has processors, or at most `most`.
+
+    Ray itself retries nothing: the sweep starts a job again that was lost with its node.
+    """
+
+    def __init__(self, address: str, most: int | None = None) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            import ray
+        except ModuleNotFoundError:
+            raise InputError("--ray needs Ray: pip install 'pushpop[ray]'") from None
+        self.ray: Any = ray
+        self.most = most
+        self.tasks: list[Any] = []
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        if address == "local":
+            options["include_dashboard"] = False
+        try:
+            ray.init(address=address, **options)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise InputError(f"--ray {address}: no cluster there: {error}") from None
+
+    @property
+    def count(self) -> int:
+        """How many jobs there may be at a time: nodes come and go."""
+        processors = int(self.ray.cluster_resources().get("CPU", 0))
+        return min(processors, self.most or processors)
+
+    def start(self, name: str, commands: Commands, log: Path) -> "Future[int]":
+        """Start a job as a task."""
+        task = self.ray.remote(run_on_node).options(name=name, num_cpus=1, max_retries=0)
+        self.tasks.append(task.remote(commands, str(log.resolve()), os.getcwd()))
+        future: Future[int] = self.tasks[-1].future()
+        return future
+
+    def stop(self) -> None:
+        """Interrupt every task, which stops its run."""
+        for task in self.tasks:
+            self.ray.cancel(task, force=False)
+
+    def close(self) -> None:
+        """Leave the cluster; tasks under way are ended with it."""
+        for task in self.tasks:
+            self.ray.cancel(task, force=True)
+        self.ray.shutdown()
+
+
+def run_on_node(commands: Commands, log: str, folder: str) -> int:
+    """Run the commands of a job on whatever node this is; relative paths are from `folder`."""
+    from socket import gethostname
+
+    from ray import get_runtime_context
+
+    if os.path.isdir(folder):
+        os.chdir(folder)
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(f"on {gethostname()}, Ray node {get_runtime_context().get_node_id()}\n")
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        return run_commands(commands, Path(log), processes)
+    except BaseException:  # the task is cancelled
+        processes[-1].terminate()
+        processes[-1].wait()
+        raise
+
+
+class SweepView:
+    """Prints what happens, and shows how far each run under way is."""
+
+    def __init__(self, halving: Halving | None = None, console: Console | None = None) -> None:
+        self.halving, self.console = halving, console or Console()
+        self.jobs: list[Job] = []
+        self.bars: dict[str, TaskID] = {}
+        self.first_batches, self.began, self.drawn = 0, time.monotonic(), 0.0
+        columns = "{task.description}", BarColumn(30), "{task.completed:,.0f} of {task.total:,.0f}"
+        show = self.console.is_terminal
+        self.progress = Progress(
+            *columns, "{task.fields[figures]}", console=self.console, disable=not show
+        )
+
+    def begin(self, jobs: list[Job]) -> None:
+        """Say what there is to do."""
+        self.jobs, self.first_batches = jobs, batches_done(jobs)
+        done = sum(job.state == "done" for job in jobs)
+        self.message(f"{len(jobs)} runs, {done} of them finished before")
+        self.progress.start()
+
+    def message(self, text: str) -> None:
+        """Print a line."""
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def event(self, job: Job, what: str) -> None:
+        """Tell what happened to a run."""
+        if what == "started":
+            since = f", after batch {job.start_step}" if job.start_step > 0 else ""
+            self.message(f"started  {job.name}{since}")
+            self.bars[job.name] = self.progress.add_task(
+                job.name, total=job.config.steps, figures=""
+            )
+            return
+        if job.name in self.bars:
+            self.progress.remove_task(self.bars.pop(job.name))
+        if what == "done":
+            step, figures = last_figures(job)
+            self.message(f"done     {job.name}  {step} batches  {figures}  ({self.counts()})")
+        else:
+            self.message(f"{what:8} {job.name}: {job.error} (log: {job.log})")
+
+    def tick(self) -> None:
+        """Look at the runs under way, at most once a second."""
+        if not self.progress.disable and time.monotonic() > self.drawn + 1:
+            self.drawn = time.monotonic()
+            for job in self.jobs:
+                if job.name in self.bars:
+                    step, figures = last_figures(job)
+                    self.progress.update(self.bars[job.name], completed=step, figures=figures)
+
+    def close(self) -> None:
+        """Leave what is shown as it is."""
+        self.progress.stop()
+
+    def counts(self) -> str:
+        """As in 3 of 35 done, 2 running, 30 waiting, about 1:20:00 left."""
+        number = Counter[str](job.state for job in self.jobs)
+        states = ("failed", "dropped", "running", "waiting")
+        parts = [f"{number['done']} of {len(self.jobs)} done"]
+        parts += [f"{number[state]} {state}" for state in states if number[state]]
+        done = batches_done(self.jobs)
+        if number["running"] + number["waiting"] and done > self.first_batches:
+            speed = (time.monotonic() - self.began) / (done - self.first_batches)
+            parts.append(
+                f"about {clock(speed * (planned_batches(self.jobs, self.halving) - done))} left"
+            )
+        return ", ".join(parts)
+
+
+def planned_batches(jobs: list[Job], halving: Halving | None) -> int:
+    """The batches that all runs have when the sweep is done."""
+    if halving is None:
+        return sum(job.config.steps for job in jobs)
+    candidates = Counter(job.row for job in jobs).values()
+    return sum(runs * length for n in candidates for runs, length in halving.stages(n))
+
+
+def batches_done(jobs: list[Job]) -> int:
+    """The batches that runs have had; one that is done has had all that it was planned for."""
+    over = ("done", "failed")
+    return sum(job.config.steps if job.state in over else last_figures(job)[0] for job in jobs)
+
+
+def last_figures(job: Job) -> tuple[int, str]:
+    """How far the log of a run goes, and the perplexity and accuracy that it has last."""
+    last: dict[str, Any] = {"step": 0}
+    for record in read_metrics(job.directory / METRICS_FILE):
+        last |= record
+    parts = [f"perplexity {last['perplexity']:.3f}"] if "perplexity" in last else []
+    if "test" in last:
+        parts.append("test {:.3f}/{:.3f}".format(*main_scores(last["test"])))
+    elif "valid" in last:
+        parts.append(f"accuracy {last['valid']['accuracy']:.3f}")
+    return last["step"], "  ".join(parts)
+
+
+def clock(seconds: float) -> str:
+    """As in 1:02:03, or 2:03."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def plan(preset: Preset, runs: tuple[PlannedRun, ...], out: Path, exact: bool = False) -> list[Job]:
