@@ -21,8 +21,7 @@ from pushpop import Transducer
 from pushpop.cli import main as pushpop
 from pushpop.experiments.paper import paper_results
 from pushpop.files import write_file
-from pushpop.viewer.animate import animation
-from pushpop.viewer.draw import picture
+from pushpop.viewer.draw import animation, picture
 from pushpop.viewer.trace import generate, trace
 
 TRAIN = "train copy --memory queue --recipe pushpop --until-solved --evaluate-every 250"

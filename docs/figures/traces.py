@@ -7,9 +7,8 @@ from pathlib import Path
 
 from pushpop.models import shipped_models
 from pushpop.tasks.registry import TASKS
-from pushpop.viewer.animate import animation
 from pushpop.viewer.catalogue import Entry, open_model
-from pushpop.viewer.draw import picture
+from pushpop.viewer.draw import animation, picture
 from pushpop.viewer.page import page_data, trace_page
 from pushpop.viewer.trace import Trace, generate, trace
 

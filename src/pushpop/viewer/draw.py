@@ -1,16 +1,19 @@
-"""A trace as a still picture, with the layout of the page's: symbols, the memory, gates."""
+"""A trace as a picture, with the layout of the page's: symbols, the memory, gates. The animation is
+the same picture, uncovered step by step."""
 
 from io import BytesIO
 from math import ceil
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import MaxNLocator
+from PIL import Image, ImageDraw
 
 from pushpop.viewer.colours import Rgb, hues, rgb
 from pushpop.viewer.layout import GateRow, Layout, gate_rows, lay_out, position_range
@@ -21,6 +24,12 @@ INK, SOFT, LINE, PAPER = "#1c1c22", "#5d5d68", "#dcdad5", "#ffffff"
 GATE_COLOURS, WRONG = {"push": "#0b6e75", "pop": "#b4490f"}, "#c01631"  # other gates: SOFT
 NOT_SYMBOLS = ("start", "separator")
 READABLE = 70  # steps; longer traces show symbols as coloured ticks
+WIDEST_FRAME = 1000  # pixels; at least READABLE_DPI an inch
+DPI, READABLE_DPI = 130, 75
+MOST_FRAMES = 160
+STEP, HOLD = 250, 3000  # milliseconds: of a step, of the last frame
+WHITE, BLACK, COLOURS = 0, 1, 255  # of the palette
+PALE = 0.7  # how much of a source symbol is white before it is read
 NAMED = 0.5  # the weight from which on a symbol stands at a position
 SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "pushpop",
@@ -38,6 +47,82 @@ def picture(trace: Trace, kind: str) -> bytes:
         file, when = BytesIO(), {"Date": None} if kind == "svg" else {}
         figure.savefig(file, format=kind, dpi=150, metadata=when, facecolor=PAPER)
     return file.getvalue()
+
+
+def animation(trace: Trace) -> bytes:
+    """The GIF file; it repeats, with a pause at the end. The same trace gives the same bytes."""
+    with matplotlib.rc_context(SETTINGS):
+        figure = draw(trace)
+        figure.set_dpi(min(DPI, max(READABLE_DPI, WIDEST_FRAME / figure.get_figwidth())))
+        canvas = FigureCanvasAgg(figure)
+        last = _image(canvas)
+        figure.axes[0].set_title(_title(trace), loc="left", color=INK, fontsize=11)
+        whole = _image(canvas)
+    pale = Image.blend(whole, Image.new("RGB", whole.size, PAPER), PALE)
+    whole, pale, last = _in_few_colours(whole, pale, last)
+    n_steps, frames = len(trace.steps), []
+    windows = lay_out(trace).windows if trace.picture == "intervals" else []
+    for t in range(0, n_steps - 1, ceil(n_steps / MOST_FRAMES)):
+        frame = _uncovered(whole, pale, figure, trace, t + 1)
+        for window in windows:
+            box = _pixels(figure.axes[1], t, t + 1, window[t].low, window[t].high)
+            ImageDraw.Draw(frame).rectangle(box, outline=BLACK, width=2)
+        frames.append(frame)
+    durations = [STEP if n_steps <= READABLE else STEP // 2] * len(frames)
+    file = BytesIO()
+    first, *rest = [*frames, last]
+    first.save(file, "GIF", save_all=True, append_images=rest, loop=0, disposal=1,
+               duration=[*durations, HOLD])  # fmt: skip
+    return file.getvalue()
+
+
+def _image(canvas: FigureCanvasAgg) -> Image.Image:
+    canvas.draw()  # type: ignore[no-untyped-call]
+    pixels: Any = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
+    return Image.frombytes("RGBA", canvas.get_width_height(), bytes(pixels)).convert("RGB")
+
+
+def _uncovered(
+    whole: Image.Image, pale: Image.Image, figure: Figure, trace: Trace, upto: int
+) -> Image.Image:
+    """The first steps of the picture: what comes after is white, and what is left of the source
+    pale."""
+    frame, (symbols, *others), n_steps = whole.copy(), figure.axes, len(trace.steps)
+    source = max(upto, sum(step.part != "target" for step in trace.steps))
+    ahead = _pixels(symbols, upto, source, 1, 2)
+    frame.paste(pale.crop(ahead), ahead)
+    for box in (
+        _pixels(symbols, source, n_steps, 1, 2),
+        _pixels(symbols, upto, n_steps, 0, 1),
+        *(_pixels(ax, upto, n_steps, *ax.get_ylim()) for ax in others),
+    ):
+        frame.paste(WHITE, box)
+    return frame
+
+
+def _pixels(
+    ax: Axes, left: float, right: float, low: float, high: float
+) -> tuple[int, int, int, int]:
+    """A box in an image of the figure."""
+    (x0, y0), (x1, y1) = ax.transData.transform([(left, low), (right, high)])
+    top, bottom = sorted((ax.figure.bbox.height - y0, ax.figure.bbox.height - y1))
+    return round(x0) - 1, round(top), round(x1) + 1, round(bottom)  # with the lines at its sides
+
+
+def _in_few_colours(*images: Image.Image) -> list[Image.Image]:
+    """The images in the colours that are seen most. Pillow's own choice would change the bands'."""
+    codes = [np.asarray(image, np.int64) @ (1, 256, 65536) for image in images]
+    colours, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    parts = np.stack([colours & 255, colours >> 8 & 255, colours >> 16], axis=1)
+    common = parts[np.argsort(-counts, kind="stable")][: COLOURS - 2]
+    palette = np.concatenate([[(255, 255, 255), (0, 0, 0)], common])
+    far = ((parts[:, None] - palette) ** 2).sum(axis=2)
+    numbers = far.argmin(axis=1).astype(np.uint8)[places].reshape(len(images), -1)
+    reduced = []
+    for image, pixels in zip(images, numbers, strict=True):
+        reduced.append(Image.frombytes("P", image.size, pixels.tobytes()))
+        reduced[-1].putpalette(palette.astype(np.uint8).tobytes())
+    return reduced
 
 
 def draw(trace: Trace) -> Figure:
@@ -80,12 +165,14 @@ def draw(trace: Trace) -> Figure:
     ticks = [t for t in range(n_steps) if t == 0 or (t + 1) % stride == 0]
     axes[-1].set_xticks([t + 0.5 for t in ticks], [str(t + 1) for t in ticks])
     verdict = {None: "", True: ", all right", False: ", with errors"}[trace.right]
-    axes[0].set_title(
-        f"{trace.model} ({trace.memory}){verdict}", loc="left", color=INK, fontsize=11
-    )
+    axes[0].set_title(f"{_title(trace)}{verdict}", loc="left", color=INK, fontsize=11)
     if text:
         figure.text(0.01, 0.02, text, color=SOFT, fontsize=8, va="bottom", wrap=True)
     return figure
+
+
+def _title(trace: Trace) -> str:
+    return f"{trace.model} ({trace.memory})"
 
 
 def _memory_height(trace: Trace, layout: Layout | None) -> float:

@@ -42,7 +42,7 @@ def _drawn(trace: Trace, kind: str) -> bytes:
 
 def _gif(trace: Trace) -> bytes:
     with _plotting():
-        from pushpop.viewer.animate import animation
+        from pushpop.viewer.draw import animation
     return animation(trace)
 
 
