@@ -17,10 +17,11 @@ if TYPE_CHECKING:
         Tape,
         register_memory,
     )
-    from pushpop.models import Tagger, Transducer, TransducerConfig
+    from pushpop.models import LanguageModel, Tagger, Transducer, TransducerConfig
 
 __all__ = [
     "DeepLSTM",
+    "LanguageModel",
     "Memory",
     "MemoryAttention",
     "MemoryRNN",
@@ -52,6 +53,7 @@ import_when_asked(
         "SuperpositionStack": "memory",
         "Tape": "memory",
         "register_memory": "memory",
+        "LanguageModel": "models",
         "Tagger": "models",
         "Transducer": "models",
         "TransducerConfig": "models",

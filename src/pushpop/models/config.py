@@ -150,12 +150,15 @@ class TransducerConfig:
 
 def check_tagger(config: TransducerConfig) -> None:
     """Refuse what only a transducer can have."""
+    check_no_source(config, "a tagger reads a source once")
+
+
+def check_no_source(config: TransducerConfig, reason: str) -> None:
+    """Refuse whatever reads a source beside the body."""
     if config.encoder != "none":
-        raise InputError(
-            f"encoder is {config.encoder}: a tagger reads a source once, expected none"
-        )
+        raise InputError(f"encoder is {config.encoder}: {reason}, expected none")
     if config.attention:
-        raise InputError("attention is true: a tagger reads a source once, expected false")
+        raise InputError(f"attention is true: {reason}, expected false")
 
 
 def _memories() -> "dict[str, type[Memory[Any]]]":

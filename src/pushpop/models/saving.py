@@ -82,7 +82,7 @@ def load_pretrained(cls: type[Model], folder: str | PathLike[str]) -> Model:
     """Build the model again. Nothing is allocated before its size is known to be the files'."""
     import torch
 
-    import pushpop.models.tagger  # noqa: F401  # a subclass of Transducer, even if nobody named it
+    import pushpop.models.forms  # noqa: F401  # subclasses of Transducer, even if nobody named them
 
     folder = find_model(folder)
     candidates: tuple[type[Model], ...] = (*cls.__subclasses__(), cls)  # before a user's subclass

@@ -100,7 +100,3 @@ class Tagger(Transducer):
             score = float(scores[steps, row].sum())
             hypotheses.append([Hypothesis(tuple(ids), symbols, score, True, symbols, text)])
         return hypotheses
-
-
-FORMS: dict[str, type[Transducer]] = {cls.form: cls for cls in (Transducer, Tagger)}
-"""The kinds of models by name."""

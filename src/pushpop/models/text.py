@@ -30,6 +30,11 @@ class ParsedSource:
     @classmethod
     def of(cls, model: "Transducer", symbols: Sequence[str]) -> "ParsedSource":
         """From symbols; `InputError` for an unknown one if the model has no unknown symbol."""
+        if not model.vocabulary.source:
+            raise InputError(
+                "a language model has no source: expected generate or log_probability, or a model "
+                "of another form"
+            )
         return cls(symbols, model.vocabulary.encode_source(symbols).tolist())
 
 

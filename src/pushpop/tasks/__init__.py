@@ -6,7 +6,14 @@ from pushpop.lazy import import_when_asked
 
 if TYPE_CHECKING:
     from pushpop.tasks.base import Pairs, Task, batch_rng
-    from pushpop.tasks.batching import Batch, batches, draw_batch, make_batch, make_tag_batch
+    from pushpop.tasks.batching import (
+        Batch,
+        batches,
+        draw_batch,
+        make_batch,
+        make_line_batch,
+        make_tag_batch,
+    )
     from pushpop.tasks.grammar import Grammar, Link, Rule
     from pushpop.tasks.grammar_file import parse_grammar, read_grammar
     from pushpop.tasks.itg import GrammarTask
@@ -30,6 +37,7 @@ __all__ = [
     "draw_batch",
     "get_task",
     "make_batch",
+    "make_line_batch",
     "make_tag_batch",
     "parse_grammar",
     "parse_lengths",
@@ -46,6 +54,7 @@ import_when_asked(
         "batches": "batching",
         "draw_batch": "batching",
         "make_batch": "batching",
+        "make_line_batch": "batching",
         "make_tag_batch": "batching",
         "Grammar": "grammar",
         "Link": "grammar",

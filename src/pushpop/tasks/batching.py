@@ -17,6 +17,13 @@ a label for every symbol or, where the vocabulary has a blank, the target at as 
     inputs    a    b    c           inputs    a    b    _    _
     outputs   x    y    z           outputs   .    .    x    y
     mask      yes  yes  yes         mask      no   no   yes  yes
+
+A language model has no source, and each of its symbols is scored:
+
+    step      0    1    2
+    inputs    SOS  x    y
+    outputs   x    y    EOS
+    mask      yes  yes  yes
 """
 
 from collections.abc import Callable, Iterator
@@ -88,8 +95,28 @@ def make_tag_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
     return Batch(*map(torch.from_numpy, arrays))
 
 
+def make_line_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
+    """Pad the targets of pairs to the longest, as lines of a language model."""
+    if not len(pairs):
+        raise InputError("no lines to make a batch of")
+    lengths = torch.from_numpy(pairs.target_lengths) + 1
+    shape = int(lengths.max()), len(pairs)
+    mask = torch.arange(shape[0])[:, None] < lengths  # [T, B]
+    inputs = torch.full(shape, vocabulary.SOS)
+    outputs = torch.full(shape, vocabulary.EOS)
+    # Symbols lie end to end, line after line: where they go is where the transposed mask is set.
+    symbols = torch.from_numpy(pairs.target)
+    inputs[1:].T[mask[1:].T] = symbols + vocabulary.target_input_start
+    outputs[:-1].T[mask[1:].T] = symbols + vocabulary.target_output_start
+    return Batch(inputs, outputs, lengths, mask)
+
+
 BatchMaker = Callable[[Pairs, Vocabulary], Batch]
-BATCH_MAKERS: dict[str, BatchMaker] = {"transducer": make_batch, "tagger": make_tag_batch}
+BATCH_MAKERS: dict[str, BatchMaker] = {
+    "transducer": make_batch,
+    "tagger": make_tag_batch,
+    "lm": make_line_batch,
+}
 """How pairs become a batch, by the form of the model."""
 
 
