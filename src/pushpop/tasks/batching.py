@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -99,16 +100,14 @@ def make_line_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
     """Pad the targets of pairs to the longest, as lines of a language model."""
     if not len(pairs):
         raise InputError("no lines to make a batch of")
-    lengths = torch.from_numpy(pairs.target_lengths) + 1
-    shape = int(lengths.max()), len(pairs)
-    mask = torch.arange(shape[0])[:, None] < lengths  # [T, B]
-    inputs = torch.full(shape, vocabulary.SOS)
-    outputs = torch.full(shape, vocabulary.EOS)
-    # Symbols lie end to end, line after line: where they go is where the transposed mask is set.
-    symbols = torch.from_numpy(pairs.target)
-    inputs[1:].T[mask[1:].T] = symbols + vocabulary.target_input_start
-    outputs[:-1].T[mask[1:].T] = symbols + vocabulary.target_output_start
-    return Batch(inputs, outputs, lengths, mask)
+    lengths = pairs.target_lengths + 1
+    mask = np.arange(lengths.max())[:, None] < lengths  # [T, B]
+    inputs = np.full(mask.shape, vocabulary.SOS)
+    outputs = np.full(mask.shape, vocabulary.EOS)
+    # Symbols lie end to end, line after line: they go where the mask of lines is set, turned.
+    inputs[1:].T[mask[1:].T] = pairs.target + vocabulary.target_input_start
+    outputs[:-1].T[mask[1:].T] = pairs.target + vocabulary.target_output_start
+    return Batch(*map(torch.from_numpy, (inputs, outputs, lengths, mask)))
 
 
 BatchMaker = Callable[[Pairs, Vocabulary], Batch]

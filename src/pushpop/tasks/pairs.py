@@ -48,6 +48,22 @@ def hold_out(pairs: Sequence[Pair], share: float, seed: int) -> tuple[list[Pair]
     return kept, [pairs[row] for row in sorted(held)]
 
 
+def batches_of_epoch(
+    rng: np.random.Generator, lengths: IntArray, batch_size: int
+) -> list[IntArray]:
+    """The rows of each batch: rows at random, sorted by length within a pool of batches, and the
+    batches at random again."""
+    shuffled = np.argsort(rng.random(len(lengths)), kind="stable")
+    pool = POOL * batch_size
+    parts = []
+    for first in range(0, len(shuffled), pool):
+        rows = shuffled[first : first + pool]
+        parts.append(rows[np.argsort(lengths[rows], kind="stable")])
+    rows = np.concatenate(parts)
+    batches = [rows[i : i + batch_size] for i in range(0, len(rows), batch_size)]
+    return [batches[k] for k in np.argsort(rng.random(len(batches)), kind="stable")]
+
+
 class PairsData:
     """Training pairs in batches, without end."""
 
@@ -88,18 +104,7 @@ class PairsData:
         return Pairs.of([self._replace_by_unknown(rng, *self._rows[row]) for row in rows])
 
     def _draw_order(self, seed: int, epoch: int) -> list[IntArray]:
-        """The rows of each batch: pairs at random, sorted by length within a pool of batches, and
-        the batches at random again."""
-        rng = batch_rng(seed, "epoch", epoch)
-        shuffled = np.argsort(rng.random(len(self.pairs)), kind="stable")
-        pool = POOL * self.batch_size
-        parts = []
-        for first in range(0, len(shuffled), pool):
-            rows = shuffled[first : first + pool]
-            parts.append(rows[np.argsort(self._lengths[rows], kind="stable")])
-        rows = np.concatenate(parts)
-        cut = [rows[i : i + self.batch_size] for i in range(0, len(rows), self.batch_size)]
-        return [cut[k] for k in np.argsort(rng.random(len(cut)), kind="stable")]
+        return batches_of_epoch(batch_rng(seed, "epoch", epoch), self._lengths, self.batch_size)
 
     def _replacement_rates(self, pairs: Sequence[Pair]) -> FloatArray:
         seen = Counter(symbol for source, _ in pairs for symbol in set(source))

@@ -1,0 +1,126 @@
+"""Files of lines: an index is made in one pass, lines are read when they are needed."""
+
+import gzip
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pushpop.errors import InputError
+from pushpop.tasks import Vocabulary
+from pushpop.tasks.lines import LinesData, LinesFile, encode_lines, parse_column
+
+
+def written(folder: Path, text: str, name: str = "lines.txt") -> Path:
+    path = folder / name
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+def lines_of(file: LinesFile) -> list[str]:
+    return ["".join(file[row]) for row in range(len(file))]
+
+
+@pytest.mark.parametrize("name", ["lines.txt", "lines.txt.gz"])
+def test_lines_are_symbols_by_number_and_blank_ones_are_left_out(tmp_path: Path, name: str) -> None:
+    file = LinesFile(written(tmp_path, "\ufeffC(=O)\r\n\n  \n äb \nz", name))
+    assert lines_of(file) == ["C(=O)", "äb", "z"]
+    assert file[0] == ["C", "(", "=", "O", ")"]
+    assert file.lengths.tolist() == [5, 2, 1]
+    assert file.alphabet == set("C(=O)äbz")
+    assert file.describe() == f"{file.path}: 3 lines; characters, 8 different ones; NFC"
+    assert [file.where(row) for row in range(3)] == [f"{file.path}:{n}" for n in (1, 4, 5)]
+
+
+def test_symbols_between_spaces_are_recognised_or_told(tmp_path: Path) -> None:
+    path = written(tmp_path, "the cat sat\nthe dog\n")
+    assert LinesFile(path)[1] == ["the", "dog"]
+    assert LinesFile(path, symbols="chars")[1] == list("the dog")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "column", "lines"),
+    [
+        ("mols.csv", 'SMILES,SPLIT\nCC,train\n"C,N",test\n', 0, ["CC", "C,N"]),
+        ("mols.csv.gz", "SPLIT,SMILES\ntrain,CC\n", 1, ["CC"]),
+        ("one.csv", "text\nCC\nN\n", None, ["CC", "N"]),
+        ("one.csv", "CC\nN\n", None, ["CC", "N"]),
+        ("some.tsv", "1\tCC\n2\tN\n", 1, ["CC", "N"]),
+        ("mols.smi", "CC ethane\nC#N\thydrogen cyanide\nN\n", None, ["CC", "C#N", "N"]),
+    ],
+)
+def test_a_column_is_read(
+    tmp_path: Path, name: str, text: str, column: int | None, lines: list[str]
+) -> None:
+    file = LinesFile(written(tmp_path, text, name), column)
+    assert lines_of(file) == lines
+    assert ("header" in file.describe()) == ("SMILES" in text or "text" in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("CC\n\nN\tx\n", None, ":3: 2 columns, expected one, or --columns N"),
+        ("CC\tN\nN\n", 1, ":2:2: no column 2; the line has 1"),
+        ("CC\tN\n\tN\n", 0, ":2:1: column 1 is empty"),
+        ("CC\nN\x07\n", None, r":2:2: a control character \(U\+0007\)"),
+        ("\n \n", None, ": only blank lines, expected lines of text"),
+        ("", None, ": the file is empty"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, text: str, column: int | None, message: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(InputError, match=f"^{path}{message}"):
+        LinesFile(path, column)
+
+
+def test_bad_lines_are_left_out_and_counted_if_wanted(tmp_path: Path) -> None:
+    file = LinesFile(written(tmp_path, "CC\nN\x07\nO\n\x00\n"), skip_bad=True)
+    assert lines_of(file) == ["CC", "O"]
+    assert file.describe_skipped() == (
+        f"{file.path}: 2 bad lines skipped, the first: {file.path}:2:2: a control character "
+        "(U+0007)"
+    )
+
+
+def test_lines_with_other_symbols_are_found(tmp_path: Path) -> None:
+    file = LinesFile(written(tmp_path, "ab\nbxa\nc\n"))
+    assert list(file.rows_with_other_symbols(Vocabulary((), tuple("abc")))) == [(1, "x")]
+    assert not list(file.rows_with_other_symbols(Vocabulary((), tuple("abcx"))))
+
+
+def test_an_epoch_has_every_line_once_and_batches_of_like_length(tmp_path: Path) -> None:
+    lines = ["a" * (1 + 7 * n % 60) + "b" * (n % 3) for n in range(500)]
+    file = LinesFile(written(tmp_path, "\n".join(lines)))
+    rows = [row for row in range(500) if row % 5]
+    vocabulary = Vocabulary((), ("a", "b"))
+    data = LinesData(file, rows, vocabulary, batch_size=20)
+    assert (len(data), data.batches_per_epoch) == (400, 20)
+    for epoch in (0, 1):
+        batches = [data.batch(3, 20 * epoch + k) for k in range(20)]
+        seen = Counter(
+            "".join(vocabulary.decode_output(column.tolist()))
+            for batch in batches
+            for column in batch.outputs.T
+        )
+        assert seen == Counter(lines[row] for row in rows)
+        padding = sum(int((~batch.mask).sum()) for batch in batches)
+        assert padding < 0.1 * sum(batch.mask.numel() for batch in batches)
+    again = LinesData(file, rows, vocabulary, batch_size=20)
+    assert again.batch(3, 27).inputs.equal(data.batch(3, 27).inputs)
+    assert not again.batch(4, 27).inputs.equal(data.batch(3, 27).inputs)
+
+
+def test_lines_are_targets_of_pairs_without_a_source(tmp_path: Path) -> None:
+    file = LinesFile(written(tmp_path, "ab\nb\n"))
+    pairs = encode_lines(file, [1, 0], Vocabulary((), ("a", "b")))
+    assert pairs.source_lengths.tolist() == [0, 0]
+    assert [target.tolist() for _, target in pairs] == [[1], [0, 1]]
+
+
+def test_columns_have_numbers_from_one() -> None:
+    assert parse_column("2") == 1
+    for text in ("0", "1,2", "SMILES", ""):
+        with pytest.raises(InputError, match=f"columns is '{text}', expected the number"):
+            parse_column(text)
