@@ -1,6 +1,6 @@
-"""Train a small Queue-LSTM to copy, and look at what it learnt. About two minutes on a quiet core.
+"""Train a small Queue-LSTM to copy, and show what it learnt. About two minutes on an idle core.
 
-python examples/demo.py [FOLDER]        by default runs/demo; stopped in between, it goes on
+python examples/demo.py [FOLDER]        default: runs/demo; resumes if it was stopped
 """
 
 import json
@@ -30,7 +30,7 @@ FIGURES = ("coarse", "fine")
 
 
 def main(folder: Path) -> None:
-    """Train until solved on all lengths, then show row, transductions and pictures."""
+    """Train until all lengths are solved, then show accuracies, transductions and pictures."""
     console = Console()
     console.print(
         "A Queue-LSTM of 96 units learns to copy sequences of up to 64 symbols, until it copies\n"
@@ -58,7 +58,7 @@ def main(folder: Path) -> None:
 
 
 def results_table(report: dict[str, Any]) -> Table:
-    """The accuracies beside the paper's."""
+    """Tabulate accuracies beside the paper's."""
     paper = paper_results()["copy", "queue"]
     table = Table(title=f"Queue-LSTM on copying, {report['step']} batches", title_justify="left")
     table.add_column("sources", no_wrap=True)
@@ -76,7 +76,7 @@ def results_table(report: dict[str, Any]) -> Table:
 
 
 def show_transductions(console: Console, model: Transducer) -> None:
-    """A few sources that the model has not seen, and what it makes of them."""
+    """Print a few unseen sources with the model's outputs."""
     console.print("Three it has never seen:")
     for seed in range(SHOWN):
         example = generate("copy", 9 + 2 * seed, seed)
@@ -88,7 +88,7 @@ def show_transductions(console: Console, model: Transducer) -> None:
 
 
 def draw_curve(folder: Path) -> Path:
-    """Perplexity and test accuracy against batches."""
+    """Plot perplexity and test accuracy against batches."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     figure, perplexity = plt.subplots(figsize=(7, 3.6), layout="constrained")
     known = [line for line in lines if "perplexity" in line]
@@ -106,19 +106,18 @@ def draw_curve(folder: Path) -> Path:
 
 
 def draw_memory(folder: Path) -> dict[str, Path]:
-    """The strengths of the queue's cells over time, on a source of 12 symbols: a still picture, and
-    one that moves."""
-    told = trace(
+    """Draw the strengths of the queue's cells on a source of 12 symbols: a picture and a GIF."""
+    recorded = trace(
         Transducer.from_pretrained(folder), generate("copy", 12, 0), name="copy", task="copy"
     )
     still, moving = folder / "memory.png", folder / "demo.gif"
-    write_file(still, picture(told, "png"))
-    write_file(moving, animation(told))
+    write_file(still, picture(recorded, "png"))
+    write_file(moving, animation(recorded))
     return {"the memory": still, "the memory at work": moving}
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2 or any(each.startswith("-") for each in sys.argv[1:]):
+    if len(sys.argv) > 2 or any(argument.startswith("-") for argument in sys.argv[1:]):
         print(__doc__, file=sys.stderr)
         sys.exit(2)
     main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/demo"))

@@ -1,10 +1,10 @@
-"""A transformer whose attention is a stack learns to reverse strings, and reverses longer ones.
+"""Train a transformer with stacks in place of attention to reverse strings; test longer strings.
 
-    python examples/memory_transformer.py                about a quarter of a minute on one core
+    python examples/memory_transformer.py                about 15 seconds on one core
 
-Source and target share their symbols, so a stack must know on which side of SEP it is before it can
-tell whether to push or to pop: the first block finds out, the second reverses. There is no
-positional encoding; what was learned on lengths 4 to 12 is tried on lengths never seen.
+Source and target share their symbols, so a stack must know whether SEP has come before it can
+decide to push or to pop. The first block detects that; the second block reverses. There is no
+positional encoding. The model is trained on lengths 4 to 12 and tested on longer ones.
 """
 
 import argparse
@@ -25,7 +25,7 @@ TRIED = (TRAINED, (13, 20), (40, 60))
 
 
 class Block(nn.Module):
-    """Pre-norm residual block: a memory where the self-attention would be, then a feed-forward."""
+    """Pre-norm residual block: a memory in place of self-attention, then a feed-forward net."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Symbols in, logits of the next symbol out, and a state to continue from."""
+    """Map symbols to logits of the next symbol, and return a state to continue from."""
 
     def __init__(self, width: int = 64, n_blocks: int = 2) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Transformer(nn.Module):
 
 
 def draw(lengths: tuple[int, int], batch: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
-    """A prompt, SOS source SEP [n + 2, B], and its answer, source reversed EOS [n + 1, B]."""
+    """Draw prompts, SOS source SEP [n + 2, B], and answers, reversed source EOS [n + 1, B]."""
     n = int(torch.randint(lengths[0], lengths[1] + 1, (), generator=random))
     source = torch.randint(N_SYMBOLS, (n, batch), generator=random)
     sos, sep, eos = (torch.full((1, batch), symbol) for symbol in (SOS, SEP, EOS))
@@ -94,7 +94,7 @@ def train(model: Transformer, steps: int, random: torch.Generator) -> None:
 
 @torch.no_grad()
 def answer_greedily(model: Transformer, prompt: Tensor, steps: int) -> Tensor:
-    """Read the prompt at once, then feed each predicted symbol back, a step at a time."""
+    """Read the whole prompt in one call, then decode step by step."""
     logits, states = model(prompt)
     symbols = [logits[-1].argmax(-1)]
     while len(symbols) < steps:
@@ -107,7 +107,7 @@ def answer_greedily(model: Transformer, prompt: Tensor, steps: int) -> Tensor:
 def accuracy(
     model: Transformer, lengths: tuple[int, int], random: torch.Generator, batches: int = 10
 ) -> float:
-    """The share of strings that are reversed without a single mistake."""
+    """Return the share of strings that are reversed without a single error."""
     right = []
     for _ in range(batches):
         prompt, answer = draw(lengths, 50, random)
@@ -116,7 +116,7 @@ def accuracy(
 
 
 def learn(steps: int = STEPS, seed: int = 0) -> dict[tuple[int, int], float]:
-    """Train a model; the share of strings that it reverses exactly, by the range of lengths."""
+    """Train a model; return the share of strings that it reverses exactly, by length range."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     random = torch.Generator().manual_seed(seed)

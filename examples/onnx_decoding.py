@@ -14,13 +14,13 @@ import onnxruntime
 
 
 class Decoder:
-    """A model's step, its vocabulary, and the graph that reads a source if there is one."""
+    """Decode with the graph of one step, and the graph that reads a source if there is one."""
 
     def __init__(self, path: str | Path) -> None:
         path = Path(path)
         self.step = _session(path)
-        self.inputs = [each.name for each in self.step.get_inputs()]
-        self.outputs = [each.name for each in self.step.get_outputs()]
+        self.inputs = [tensor.name for tensor in self.step.get_inputs()]
+        self.outputs = [tensor.name for tensor in self.step.get_outputs()]
         self.about = json.loads(self.step.get_modelmeta().custom_metadata_map["pushpop"])
         beside = path.with_name(f"{path.stem}-source{path.suffix}")
         self.source = _session(beside) if "vector" in self.inputs else None
@@ -29,7 +29,7 @@ class Decoder:
         ]
 
     def decode(self, source: list[str], most: int = 1000) -> list[str]:
-        """The likeliest symbol at every step, until EOS; of a tagger, its labels."""
+        """Decode greedily until EOS; for a tagger, return one label a symbol."""
         about, target = self.about, self.about["vocabulary"]["target"]
         numbers = {symbol: k for k, symbol in enumerate(about["vocabulary"]["source"])}
         unknown = numbers.get(about["vocabulary"].get("unknown"))
@@ -50,23 +50,23 @@ class Decoder:
         for k, symbol in enumerate(ids):
             if vectors is not None:
                 symbol, feed["vector"] = -1, vectors[k]
-            found = self._step(symbol, feed)
-            keys.append(found.get("key"))
+            output = self._step(symbol, feed)
+            keys.append(output.get("key"))
         if "key" in self.outputs:  # attention over the steps' own outputs, now that all are there
             feed["keys"] = np.stack(keys)
-            found["logits"] = self._last_again(ids[-1], feed)
+            output["logits"] = self._last_again(ids[-1], feed)
         written: list[str] = []
         while len(written) < most:
-            best = int(found["logits"][0].argmax())
+            best = int(output["logits"][0].argmax())
             if best == about["EOS"]:
                 break
             written.append(target[best - about["target_output_start"]])
             fed = best - about["target_output_start"] + about["target_input_start"]
-            found = self._step(fed, feed)
+            output = self._step(fed, feed)
         return written
 
     def _read(self, ids: list[int], feed: dict[str, Any]) -> Any:
-        """Vectors to feed in place of the symbols of a source; sets `keys` for attention."""
+        """Return vectors to feed in place of source symbols; set `keys` for attention."""
         vectors = None
         if self.source is not None:
             vectors, keys = self.source.run(None, {"source": np.array(ids)[:, None]})
@@ -81,16 +81,16 @@ class Decoder:
         return vectors
 
     def _step(self, symbol: int, feed: dict[str, Any]) -> dict[str, Any]:
-        """One step; the state in `feed` becomes the one after it."""
+        """Run one step and update the state in `feed`."""
         self.before = {name: feed[name] for name in self.about["state"]}
-        found = self.step.run(None, {**feed, "symbol": np.array([symbol])})
-        named = dict(zip(self.outputs, found, strict=True))
+        values = self.step.run(None, {**feed, "symbol": np.array([symbol])})
+        named = dict(zip(self.outputs, values, strict=True))
         for name in self.about["state"]:
             feed[name] = named[f"{name}_after"]
         return named
 
     def _last_again(self, symbol: int, feed: dict[str, Any]) -> Any:
-        """The last step's logits, with the keys that were not there yet."""
+        """Recompute the last step's logits with all keys."""
         again = {**feed, **self.before, "symbol": np.array([symbol])}
         return self.step.run(["logits"], again)[0]
 

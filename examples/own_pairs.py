@@ -1,7 +1,7 @@
-"""Your own pairs, from strings to predictions: English verbs and how they are inflected.
+"""Train a model on your own pairs and predict: inflected forms of English verbs.
 
-The pairs are (source, target, features); leave the features out if there are none, and strings
-such as spelling and sound are all it takes. Runs in less than half a minute.
+The pairs are (source, target, features). Features are optional: for spelling and sound, for
+instance, (source, target) is enough. Runs in less than half a minute.
 """
 
 import pushpop
@@ -20,7 +20,7 @@ wait want warn wash waste watch wave whip whisper wink wipe wish work worry wrap
 
 
 def inflect(verb: str, ending: str) -> str:
-    """The regular past (`ed`), participle (`ing`) or third person (`s`)."""
+    """Return the regular past (`ed`), participle (`ing`) or third person (`s`) of a verb."""
     vowel = "aeiou"
     if ending == "s":
         if verb[-1] == "y" and verb[-2] not in vowel:
@@ -39,7 +39,7 @@ def inflect(verb: str, ending: str) -> str:
 
 
 def main(epochs: int = 25) -> None:
-    """Train on all verbs but every tenth, and look at those."""
+    """Train on all verbs except every tenth, and test on those."""
     features = {"V;PST": "ed", "V;PTCP;PRS": "ing", "V;PRS;3;SG": "s"}
     table = {
         verb: [(verb, inflect(verb, ending), tags) for tags, ending in features.items()]
@@ -51,8 +51,8 @@ def main(epochs: int = 25) -> None:
     model = pushpop.Transducer.fit(pairs, memory="deque", hidden=64, epochs=epochs)
 
     print(f"{len(pairs)} pairs to train on, {len(test)} of verbs that the model has not seen")
-    found = model.transduce([f"{verb}\t{tags}" for verb, _, tags in test])
-    for (verb, right, tags), form in zip(test[::5], found[::5], strict=True):
+    predicted = model.transduce([f"{verb}\t{tags}" for verb, _, tags in test])
+    for (verb, right, tags), form in zip(test[::5], predicted[::5], strict=True):
         print(f"{verb} {tags} -> {form}" + ("" if form == right else f" (right: {right})"))
     for name, figure in model.score(test).items():
         print(f"{name:18} {figure:.3f}" if name != "pairs" else f"{name:18} {figure}")

@@ -1,4 +1,4 @@
-"""A stack at work on three steps: the example of figure 1(a) in the paper.
+"""Run a stack for three steps: the example of figure 1(a) in the paper.
 
 python examples/worked_example.py
 """
@@ -14,7 +14,7 @@ POP = (0.0, 0.1, 0.9)
 
 
 def main() -> None:
-    """Print strengths and reads after each step, and what a gradient says about the pops."""
+    """Print strengths and reads after each step, then gradients of a strength."""
     n_steps = len(PUSH)
     values = torch.eye(n_steps)[:, None]  # v1, v2, v3 are unit vectors, so a read shows its weights
     push = torch.tensor(PUSH)[:, None].requires_grad_()
@@ -34,7 +34,7 @@ def main() -> None:
     console = Console()
     console.print(table)
 
-    # What is left of v1 at the end depends on gates long past: gradients flow through the stack.
+    # Gradients flow through the stack: the final strength of v1 depends on earlier gates.
     gradients = torch.autograd.grad(state.strengths[0, 0], (push, pop))
     console.print("the strength left of v1 at the end, by gradient:")
     for name, gradient in zip(("push", "pop"), gradients, strict=True):
