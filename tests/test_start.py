@@ -14,6 +14,7 @@ import pushpop
 from pushpop.commands import COMMANDS
 from pushpop.lazy import PACKAGES
 from pushpop.memory import MEMORIES
+from pushpop.memory.biases import BIASES, ENDS
 from pushpop.memory.names import MEMORY_NAMES
 
 LAZY = ["", ".layers", ".memory", ".models", ".tasks", ".training"]
@@ -86,6 +87,26 @@ assert "numpy" not in sys.modules
     assert done.returncode == 0, done.stderr
 
 
+def test_options_are_read_and_checked_without_numpy_or_torch() -> None:
+    code = """
+import sys
+from pushpop.errors import InputError
+from pushpop.training.config import TrainConfig
+config = TrainConfig("reverse", "deque", recipe="pushpop", push_bias="[1, -8]")
+assert [each.seed for each in config.start_configs()] == [0, 1_000_000]
+assert TrainConfig.from_saved(config.to_dict()) == config.override({"hidden": config.hidden})
+try:
+    TrainConfig("chomsky/parity", "stack", pop_bias=[1, 2])
+except InputError as error:
+    assert "pop_bias of a stack must be one number" in str(error)
+else:
+    raise AssertionError
+assert not {"torch", "numba", "numpy"} & sys.modules.keys()
+"""
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_package_imports_no_torch_before_it_is_used() -> None:
     code = """
 import sys
@@ -147,6 +168,12 @@ def test_the_version_is_that_of_the_installed_package() -> None:
 def test_the_memories_have_the_names_that_are_listed() -> None:
     own = {name: each for name, each in MEMORIES.items() if name in MEMORY_NAMES}
     assert tuple(own) == MEMORY_NAMES == tuple(each.kind for each in own.values())
+
+
+def test_the_biases_that_are_checked_without_torch_are_those_of_the_memories() -> None:
+    for name in MEMORY_NAMES:
+        assert MEMORIES[name].biases == (BIASES if name in ENDS else {})
+        assert getattr(MEMORIES[name], "ends", None) == ENDS.get(name)
 
 
 def test_a_model_is_fitted_and_loaded_by_whoever_imports_it_alone(tmp_path: Path) -> None:

@@ -33,10 +33,15 @@ def option(
     *,
     kw_only: bool = False,
     read: Reader | None = None,
+    group: str = "",
 ) -> Any:
     """A field with its default, its help text and, for a number, the bound that it must reach or
-    exceed. Its type says how a value is read, unless `read` does."""
-    metadata = {"default": default, "help": text, "least": least, "above": above, "read": read}
+    exceed. Its type says how a value is read, unless `read` does. `group` is the heading under
+    which help lists it and the options after it."""
+    metadata = {
+        "default": default, "help": text, "least": least, "above": above, "read": read,
+        "group": group,
+    }  # fmt: skip
     return field(default=NOT_GIVEN, metadata=metadata, kw_only=kw_only)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from pushpop.errors import InputError
 from pushpop.tasks import TASKS, get_task
+from pushpop.tasks.registry import answers_at_blanks
 
 FAMILIES = {
     "the paper's": "copy reverse flip svo-sov gender",
@@ -55,3 +56,8 @@ def test_a_path_that_ends_in_itg_is_a_grammar_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.itg"
     path.write_text("1 A -> x | y")
     assert get_task(str(path)).vocabulary.target == ("y",)
+
+
+def test_tasks_whose_answers_are_written_at_blanks_are_known_by_name() -> None:
+    for name in TASKS:
+        assert answers_at_blanks(name) == (get_task(name).vocabulary.blank is not None)

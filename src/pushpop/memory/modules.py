@@ -1,6 +1,6 @@
 """The paper's three memories as modules: their public calls, and what they say of themselves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor
 from pushpop.memory import ops, reference
 from pushpop.memory.autograd import under_transform
 from pushpop.memory.base import Bias, DrawnBias, Memory, StartingBias
+from pushpop.memory.biases import BIASES, bias_rows
 from pushpop.memory.checks import check_state, check_tensors, check_values
 from pushpop.memory.state import MemoryState, strength_dtype
 
@@ -29,7 +30,7 @@ class NeuralMemory(Memory[MemoryState]):
     gate_names: ClassVar[tuple[str, ...]] = ("push", "pop")
     equations: ClassVar[str]
     """Whose equations these are; a subclass under another name keeps them."""
-    biases: ClassVar[Mapping[str, Bias | None]] = {"push_bias": None, "pop_bias": -1.0}
+    biases: ClassVar[Mapping[str, Bias | None]] = BIASES
     picture = "intervals"
     push_ends: ClassVar[tuple[str, ...]] = ("top",)
     read_ends: ClassVar[tuple[str, ...]] = ("top",)
@@ -119,26 +120,7 @@ class NeuralMemory(Memory[MemoryState]):
         return [[*d, *u] for d, u in zip(push, pop, strict=True)]
 
     def _biases(self, name: str, bias: Bias | None, memories: int) -> list[list[float | None]]:
-        if isinstance(bias, str):
-            wanted = "a number or 'drift'" if name == "push_bias" else "a number"
-            raise ValueError(f"{name} of a {self.kind} must be {wanted}; got {bias!r}")
-        if bias is None:
-            return [[None] * self.ends for _ in range(memories)]
-        bias = bias.tolist() if hasattr(bias, "tolist") else bias  # a tensor or an array
-        one_each = self.ends == 1  # then a list has a number for each memory
-        given: list[Any] = list(bias) if isinstance(bias, Sequence) else [bias]
-        if one_each or any(isinstance(row, Sequence) for row in given):
-            rows = [list(row) if isinstance(row, Sequence) else [row] for row in given]
-        else:
-            rows = [given]
-        rows = rows * memories if len(rows) == 1 else rows
-        rows = [row * self.ends if len(row) == 1 else row for row in rows]
-        if len(rows) != memories or any(len(row) != self.ends for row in rows):
-            what = "one number" if one_each else "one number or (top, bottom)"
-            each = "numbers" if one_each else "pairs (top, bottom)"
-            many = "" if memories == 1 else f", or a list of {memories} {each}, one a memory"
-            raise ValueError(f"{name} of a {self.kind} must be {what}{many}; got {bias}")
-        return [[float(number) for number in row] for row in rows]
+        return bias_rows(name, bias, memories, kind=self.kind, ends=self.ends)
 
     def check_state(self, state: MemoryState, batch: int, like: Tensor) -> None:
         """Raise unless this is a state of `batch` rows for this memory, like the tensor `like`."""

@@ -6,6 +6,8 @@ from sys import float_info
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pushpop.errors import InputError, did_you_mean
+from pushpop.memory.biases import BIASES, ENDS, check_biases
+from pushpop.memory.names import MEMORY_NAMES
 
 if TYPE_CHECKING:
     from pushpop.memory import Memory
@@ -17,8 +19,6 @@ Bias = float | tuple[float, ...] | tuple[tuple[float, ...], ...]
 StartingBias = Bias | Literal["auto", "drift"] | None
 WIDEST, DEEPEST = 2**16, 1000
 CELL_NAMES = get_args(CellName)
-BIASES: dict[str, StartingBias] = {"push_bias": None, "pop_bias": -1.0}
-"""The starting biases that a config has, and what "auto" is called where there is no memory."""
 
 OUTPUT_SCALE = 2.0
 """The output table's initial values are uniform on plus or minus this. With smaller ones the
@@ -72,8 +72,8 @@ class TransducerConfig:
     memories: int = 1
 
     def __post_init__(self) -> None:
-        names = {"memory": memory_names(), "cell": CELL_NAMES, "encoder": get_args(EncoderName)}
-        for name, accepted in names.items():
+        names = {"memory": self._memory_names(), "cell": CELL_NAMES}
+        for name, accepted in {**names, "encoder": get_args(EncoderName)}.items():
             value = getattr(self, name)
             if value not in accepted:
                 hint = did_you_mean(str(value), accepted)
@@ -104,7 +104,10 @@ class TransducerConfig:
         self._check_biases()
 
     def _default_biases(self) -> Mapping[str, Any]:
-        return BIASES if self.memory == NO_MEMORY else _memories()[self.memory].biases
+        """The biases that can be set, with their defaults; without a memory they mean nothing."""
+        if self.memory == NO_MEMORY or self.memory in ENDS:
+            return BIASES
+        return {} if self.memory in MEMORY_NAMES else _memories()[self.memory].biases
 
     def _bias(self, name: str, bias: Any) -> Any:
         """Check a starting bias: a number, tuples of numbers, "drift" or `None`."""
@@ -123,11 +126,18 @@ class TransducerConfig:
         biases = {name: getattr(self, name) for name in BIASES}
         return {name: bias for name, bias in biases.items() if name in known or bias is not None}
 
+    def _memory_names(self) -> tuple[str, ...]:
+        """What `memory` may be; a name that the package has is found without torch."""
+        known = (*MEMORY_NAMES, NO_MEMORY)
+        return known if self.memory in known else memory_names()
+
     def _check_biases(self) -> None:
-        if self.memory == NO_MEMORY:
-            return
+        biases = self.starting_biases()
         try:
-            _memories()[self.memory](1).gate_bias(self.memories, **self.starting_biases())
+            if self.memory in MEMORY_NAMES:
+                check_biases(self.memory, self.memories, biases)
+            elif self.memory != NO_MEMORY:
+                _memories()[self.memory](1).gate_bias(self.memories, **biases)
         except ValueError as error:
             raise InputError(f"{error}") from None
 
@@ -162,8 +172,7 @@ def check_no_source(config: TransducerConfig, reason: str) -> None:
 
 
 def _memories() -> "dict[str, type[Memory[Any]]]":
-    """The memories by name, imported when a config is checked: the options of training are read
-    from this module without torch."""
+    """The memories by name, also those that a program registered."""
     from pushpop.memory import MEMORIES
 
     return MEMORIES

@@ -16,10 +16,11 @@ import numpy as np
 from pushpop.tasks.base import Pairs, Task, draw_integers, draw_lengths
 from pushpop.tasks.lengths import LengthRange
 from pushpop.tasks.ragged import IntArray, places, starts_of
+from pushpop.tasks.registry import CHOMSKY
 from pushpop.tasks.vocabulary import Vocabulary
 
 BLANK = "_"
-PREFIX = "chomsky/"
+PREFIX = CHOMSKY
 """What the names of the benchmark's tasks begin with."""
 
 

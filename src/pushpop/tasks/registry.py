@@ -1,50 +1,80 @@
-"""Tasks by name."""
+"""Tasks by name; the modules that draw them are imported when a task is made."""
 
+import os
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pushpop.errors import InputError, did_you_mean
-from pushpop.tasks import chomsky, chomsky_arithmetic
-from pushpop.tasks.base import Task
-from pushpop.tasks.brackets import Brackets
-from pushpop.tasks.grammar_file import read_grammar
-from pushpop.tasks.itg import GrammarTask
+from pushpop.errors import InputError, did_you_mean, reading
 from pushpop.tasks.pairs_open import describe_endings, is_pairs_file
-from pushpop.tasks.synthetic import Copy, Duplicate, Flip, OddsFirst, Reverse
 
-TASKS: dict[str, Callable[[], Task]] = {
-    "copy": Copy,
-    "reverse": Reverse,
-    "flip": Flip,
-    "svo-sov": partial(GrammarTask.packaged, "svo-sov"),
-    "gender": partial(GrammarTask.packaged, "gender"),
-    "duplicate": Duplicate,
-    "odds-first": OddsFirst,
-    "brackets": Brackets,
-    "chomsky/even-pairs": chomsky.EvenPairs,
-    "chomsky/parity": chomsky.Parity,
-    "chomsky/cycle-navigation": chomsky.CycleNavigation,
-    "chomsky/modular-arithmetic": chomsky_arithmetic.ModularArithmetic,
-    "chomsky/stack-manipulation": chomsky.StackManipulation,
-    "chomsky/reverse": chomsky.Reverse,
-    "chomsky/modular-arithmetic-brackets": chomsky_arithmetic.ModularArithmeticBrackets,
-    "chomsky/solve-equation": chomsky_arithmetic.SolveEquation,
-    "chomsky/duplicate": chomsky.Duplicate,
-    "chomsky/missing-duplicate": chomsky.MissingDuplicate,
-    "chomsky/odds-first": chomsky.OddsFirst,
-    "chomsky/binary-addition": chomsky_arithmetic.BinaryAddition,
-    "chomsky/binary-multiplication": chomsky_arithmetic.BinaryMultiplication,
-    "chomsky/square-root": chomsky_arithmetic.SquareRoot,
-    "chomsky/bucket-sort": chomsky.BucketSort,
+if TYPE_CHECKING:
+    from pushpop.tasks.base import Task
+
+CHOMSKY = "chomsky/"
+"""How the names of tasks begin whose answers are written at blanks."""
+GRAMMAR_FILE = ".itg"
+
+
+def _make(module: str, name: str) -> "Task":
+    task: Task = getattr(import_module(f"pushpop.tasks.{module}"), name)()
+    return task
+
+
+def _packaged_grammar(name: str) -> "Task":
+    from pushpop.tasks.itg import GrammarTask
+
+    return GrammarTask.packaged(name)
+
+
+TASKS: dict[str, "Callable[[], Task]"] = {
+    "copy": partial(_make, "synthetic", "Copy"),
+    "reverse": partial(_make, "synthetic", "Reverse"),
+    "flip": partial(_make, "synthetic", "Flip"),
+    "svo-sov": partial(_packaged_grammar, "svo-sov"),
+    "gender": partial(_packaged_grammar, "gender"),
+    "duplicate": partial(_make, "synthetic", "Duplicate"),
+    "odds-first": partial(_make, "synthetic", "OddsFirst"),
+    "brackets": partial(_make, "brackets", "Brackets"),
+    "chomsky/even-pairs": partial(_make, "chomsky", "EvenPairs"),
+    "chomsky/parity": partial(_make, "chomsky", "Parity"),
+    "chomsky/cycle-navigation": partial(_make, "chomsky", "CycleNavigation"),
+    "chomsky/modular-arithmetic": partial(_make, "chomsky_arithmetic", "ModularArithmetic"),
+    "chomsky/stack-manipulation": partial(_make, "chomsky", "StackManipulation"),
+    "chomsky/reverse": partial(_make, "chomsky", "Reverse"),
+    "chomsky/modular-arithmetic-brackets": partial(
+        _make, "chomsky_arithmetic", "ModularArithmeticBrackets"
+    ),
+    "chomsky/solve-equation": partial(_make, "chomsky_arithmetic", "SolveEquation"),
+    "chomsky/duplicate": partial(_make, "chomsky", "Duplicate"),
+    "chomsky/missing-duplicate": partial(_make, "chomsky", "MissingDuplicate"),
+    "chomsky/odds-first": partial(_make, "chomsky", "OddsFirst"),
+    "chomsky/binary-addition": partial(_make, "chomsky_arithmetic", "BinaryAddition"),
+    "chomsky/binary-multiplication": partial(_make, "chomsky_arithmetic", "BinaryMultiplication"),
+    "chomsky/square-root": partial(_make, "chomsky_arithmetic", "SquareRoot"),
+    "chomsky/bucket-sort": partial(_make, "chomsky", "BucketSort"),
 }
 
 
-def get_task(name: str) -> Task:
+def get_task(name: str) -> "Task":
     """The task of that name; a name that ends in .itg is the path of a grammar file."""
-    if name.endswith(".itg"):
+    check_task(name)
+    if name.endswith(GRAMMAR_FILE):
+        from pushpop.tasks.grammar_file import read_grammar
+        from pushpop.tasks.itg import GrammarTask
+
         return GrammarTask(read_grammar(name))
-    if name not in TASKS:
+    return TASKS[name]()
+
+
+def check_task(name: str) -> None:
+    """Raise InputError unless there is a task of that name, or such a grammar file."""
+    if name.endswith(GRAMMAR_FILE):
+        with reading(name):
+            os.stat(name)
+    elif name not in TASKS:
         _refuse_file(name)
         hint = did_you_mean(name, TASKS)
         known = ", ".join(TASKS)
@@ -52,7 +82,11 @@ def get_task(name: str) -> Task:
             f"unknown task {name!r}{hint} (tasks: {known}, a .itg file, or for pushpop train pairs "
             "in a .tsv or .csv file)"
         )
-    return TASKS[name]()
+
+
+def answers_at_blanks(name: str) -> bool:
+    """Whether the vocabulary of a task has a blank, so that only a tagger can learn it."""
+    return name.startswith(CHOMSKY)
 
 
 def _refuse_file(name: str) -> None:

@@ -2,16 +2,17 @@
 
 # ruff: noqa: RUF009  `option` only wraps `field`
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pushpop.devices import read_device
 from pushpop.errors import InputError, did_you_mean, reading
+from pushpop.memory.biases import BIASES
 from pushpop.memory.names import MEMORY_NAMES
 from pushpop.models.config import (
-    BIASES,
+    NO_MEMORY,
     OUTPUT_SCALE,
     CellName,
     EncoderName,
@@ -19,26 +20,119 @@ from pushpop.models.config import (
     TransducerConfig,
     check_tagger,
 )
-from pushpop.options import NOT_GIVEN, option, read_option
+from pushpop.options import NOT_GIVEN, option, read_option, read_value
 from pushpop.tasks import LengthRange, parse_lengths
 from pushpop.tasks.pairs_columns import parse_columns
 from pushpop.tasks.pairs_open import is_pairs_file
 from pushpop.tasks.pairs_text import Normalise
-from pushpop.training.readers import (
-    SEEDS_APART,
-    parse_starts,
-    read_bias,
-    read_lengths,
-    read_memory,
-    read_starts,
-    without_options,
-)
+from pushpop.tasks.registry import answers_at_blanks, check_task
 from pushpop.training.recipes import RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
 Form = Literal["auto", "transducer", "tagger"]
 Side = Literal["guess", "chars", "spaces"]
+
+
+def read_memory(name: str, given: Any) -> Any:
+    """The name of a memory; none is YAML's null too."""
+    return read_value(name, str, NO_MEMORY if given is None else given)
+
+
+def read_bias(name: str, given: Any) -> Any:
+    """A number, two, rows of these, a word or nothing; `TransducerConfig` checks what came out."""
+    if not isinstance(given, str) or given in ("auto", "drift"):
+        return given
+    text = given.strip("[]() ")
+    if text in ("none", "null", ""):
+        return None
+    try:
+        rows = [
+            [float(number) for number in row.strip("[]() ").split(",")]
+            for row in text.replace("],", "];").split(";")
+        ]
+    except ValueError:
+        raise InputError(
+            f"{name} is {given!r}, expected a number, two for a deque as in [1,-3], a row for each "
+            "of several memories as in [[0,0],[1,-2]], drift, auto or none"
+        ) from None
+    if len(rows) > 1:
+        return rows
+    return rows[0] if len(rows[0]) > 1 else rows[0][0]
+
+
+START_OPTIONS = (
+    "curriculum_start", "push_bias", "pop_bias", "learning_rate", "input_scale", "output_scale",
+    "seed",
+)  # fmt: skip
+"""Options in which the starts of a race may differ."""
+SEEDS_APART = 1_000_000
+"""How far the seeds of two starts of a race are apart, unless they are given."""
+
+
+def read_starts(name: str, given: Any) -> str:
+    """The starts of a race as text, from text or from a list of options for each."""
+    if isinstance(given, list | tuple):
+        given = "; ".join(
+            " ".join(f"{key}={_one_word(value)}" for key, value in each.items())
+            if isinstance(each, Mapping)
+            else str(each)
+            for each in given
+        )
+    text = read_value(name, str, "" if given in (None, "none") else given)
+    return _join_starts(parse_starts(name, text))
+
+
+def without_options(starts: str, names: Iterable[str]) -> str:
+    """The starts of a race that do not differ in these options."""
+    left = [
+        {key: value for key, value in each.items() if key not in names}
+        for each in parse_starts("starts", starts)
+    ]
+    return _join_starts(left)
+
+
+def _join_starts(starts: list[dict[str, str]]) -> str:
+    return "; ".join(" ".join(f"{key}={value}" for key, value in each.items()) for each in starts)
+
+
+def parse_starts(name: str, text: str) -> list[dict[str, str]]:
+    """The options of each start, as text."""
+    starts = []
+    for part in text.split(";") if text.strip() else []:
+        pairs = [word.partition("=") for word in part.split()]
+        for key, equals, value in pairs:
+            if not equals or not value or key not in START_OPTIONS:
+                hint = did_you_mean(key, START_OPTIONS) if equals else ""
+                raise InputError(
+                    f"{name}: {key + equals + value!r}, expected option=value, with one of "
+                    f"{', '.join(START_OPTIONS)}{hint}"
+                )
+        starts.append({key: value for key, _, value in pairs})
+    if len(starts) == 1:
+        raise InputError(f"{name} is {text!r}: one start, expected two or more for a race")
+    return starts
+
+
+def _one_word(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return "none" if value is None else str(value)
+
+
+def read_lengths(name: str, given: Any) -> str:
+    """A range as text: from text, from the two ends of it, or from one length."""
+    if isinstance(given, list | tuple) and len(given) == 2:
+        given = f"{given[0]}-{given[1]}"
+    elif type(given) is int:
+        given = str(given)
+    text = read_value(name, str, given)
+    try:
+        low, high = parse_lengths(text)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    return f"{low}-{high}"
+
 
 CHANGEABLE = (
     "steps", "converged_after", "until_faded", "epochs", "patience", "minutes", "until_solved",
@@ -208,87 +302,20 @@ class TrainConfig:
     tensorboard: bool = option(False, "write curves for TensorBoard into RUN/tensorboard")
 
     def __post_init__(self) -> None:
-        for name, value in self._filled_in().items():
-            object.__setattr__(self, name, value)
-        for name in ("rmsprop_alpha", "decay"):
-            if getattr(self, name) > 1:
-                raise InputError(f"{name} is {getattr(self, name)}, expected at most 1")
-        longest = self.training_range[1]
-        if self.curriculum_start > longest:
-            raise InputError(
-                f"curriculum_start is {self.curriculum_start} with train_lengths "
-                f"{self.train_lengths}, expected at most {longest}"
-            )
-        for name in ("hold_out", "label_smoothing", "until_faded"):
-            if getattr(self, name) >= 1:
-                raise InputError(f"{name} is {getattr(self, name)}, expected less than 1")
-        if self.columns != "guess":
-            parse_columns(self.columns)
-        if not is_pairs_file(self.task):
-            if self.valid:
-                raise InputError(
-                    f"valid is {self.valid!r} with task {self.task!r}: expected a file"
-                )
-            from pushpop.tasks import get_task  # not above: to list the options needs no numpy
+        given = {name: value for name, value in vars(self).items() if value is not NOT_GIVEN}
+        vars(self).update(check_options(apply_recipe(read_options(given))))
 
-            if get_task(self.task).vocabulary.blank is not None:
-                if self.form == "transducer":
-                    raise InputError(
-                        f"form is 'transducer' with task {self.task!r}, whose answers are written "
-                        "at blanks: expected tagger"
-                    )
-                object.__setattr__(self, "form", "tagger")
-        elif self.starts:
-            raise InputError(
-                f"starts is {self.starts!r} (recipe {self.recipe}) with the file {self.task}: a "
-                "race is for tasks, whose lengths can be chosen; expected no starts, or recipe "
-                "pairs"
-            )
-        if self.guard and self.guard <= self.decay_below:
-            raise InputError(
-                f"guard is {self.guard} (recipe {self.recipe}) with decay_below "
-                f"{self.decay_below}, expected more, or 0 for none"
-            )
-        model = self.model
-        if self.form == "auto":
-            object.__setattr__(self, "form", "transducer")
-        if self.form == "tagger":
-            check_tagger(model)
-        elif self.recipe == "labels":
-            raise InputError(f"form is {self.form!r} with recipe 'labels', expected tagger")
-        object.__setattr__(self, "push_bias", model.push_bias)
-        object.__setattr__(self, "pop_bias", model.pop_bias)
-        self.start_configs()  # refused now rather than later
-
-    def _filled_in(self) -> dict[str, Any]:
-        """Every option: as given, else by the recipe, else by default."""
-        from pushpop.tasks.chomsky import PREFIX as CHOMSKY  # not above: it needs numpy
-
-        given = {
-            each.name: read_option(each, getattr(self, each.name))
-            for each in fields(self)
-            if getattr(self, each.name) is not NOT_GIVEN
-        }
-        if given.get("form") == "auto":  # as if it were not given: a recipe may know
-            del given["form"]
-        task = given.get("task", "")
-        if is_pairs_file(task):
-            labels = given.get("form") == "tagger"
-            given.setdefault("recipe", "labels" if labels else "pairs")
-        elif task.startswith(CHOMSKY):
-            given.setdefault("recipe", "chomsky")
-        known = {**DEFAULTS, **given}
-        longest = parse_lengths(known["train_lengths"])[1]
-        recipe = RECIPES[known["recipe"]](known["task"], known["memory"], longest)
-        if "starts" in recipe:  # what is given holds for all of them
-            recipe["starts"] = without_options(recipe["starts"], given.keys())
-        return {**DEFAULTS, **recipe, **given}
+    @classmethod
+    def _of(cls, values: Mapping[str, Any]) -> "TrainConfig":
+        """Make a config of values that `check_options` gave."""
+        config = object.__new__(cls)
+        vars(config).update(values)
+        return config
 
     @property
     def model(self) -> TransducerConfig:
         """The part that describes the model."""
-        names = [each.name for each in fields(TransducerConfig)]
-        return TransducerConfig(**{name: getattr(self, name) for name in names})
+        return model_config(vars(self))
 
     @property
     def training_range(self) -> LengthRange:
@@ -302,14 +329,7 @@ class TrainConfig:
 
     def start_configs(self) -> list["TrainConfig"]:
         """The options of each start of the race; their seeds are apart unless they are given."""
-        found = []
-        for number, options in enumerate(parse_starts("starts", self.starts)):
-            seed = {"seed": self.seed + number * SEEDS_APART}
-            try:
-                found.append(self.override({"starts": "", **seed, **options}))
-            except InputError as error:
-                raise InputError(f"starts: start {number + 1}: {error}") from None
-        return found
+        return [self._of(values) for values in start_values(vars(self))]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON or YAML."""
@@ -319,8 +339,7 @@ class TrainConfig:
     def from_dict(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
         """The config with these options; `where` begins the messages of errors."""
         try:
-            check_names(data)
-            return cls(**data)
+            return cls._of(check_options(apply_recipe(read_options(data))))
         except InputError as error:
             raise InputError(f"{where}: {error}" if where else str(error)) from None
 
@@ -328,7 +347,10 @@ class TrainConfig:
     def from_saved(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
         """What `to_dict` gave, whatever the recipe says by now. Options that were not known when it
         was saved get their defaults."""
-        return cls.from_dict({**DEFAULTS, **data}, where)
+        try:
+            return cls._of(check_options({**DEFAULTS, **read_options(data)}))
+        except InputError as error:
+            raise InputError(f"{where}: {error}" if where else str(error)) from None
 
     def differences(self, other: "TrainConfig") -> dict[str, tuple[Any, Any]]:
         """The options that have another value in `other`: this one's and the other's."""
@@ -341,7 +363,7 @@ class TrainConfig:
         The values of a recipe are filled in when a config is made: another recipe needs another
         config. Starting biases that the memory had by itself go with it.
         """
-        check_names(options)
+        options = read_options(options)
         if options.get("recipe", self.recipe) != self.recipe:
             raise InputError(
                 f"recipe is {options['recipe']!r}, and these options were filled in by "
@@ -353,11 +375,118 @@ class TrainConfig:
             own = replace(self.model, push_bias="auto", pop_bias="auto")
             same = [name for name in BIASES if getattr(own, name) == getattr(self, name)]
             options = {**dict.fromkeys(same, "auto"), **options}
-        return replace(self, **options)
+        return self._of(check_options({**vars(self), **options}))
 
 
-DEFAULTS: dict[str, Any] = {each.name: each.metadata["default"] for each in fields(TrainConfig)}
+FIELDS = {each.name: each for each in fields(TrainConfig)}
+DEFAULTS: dict[str, Any] = {name: each.metadata["default"] for name, each in FIELDS.items()}
 """What an option is that neither the user nor the recipe gives."""
+
+
+def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Read each value into the type of its option; refuse a key that is no option."""
+    check_names(given)
+    return {name: read_option(FIELDS[name], value) for name, value in given.items()}
+
+
+def apply_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in what is not given: from the recipe, else the default.
+
+    A file of pairs has a recipe of its own, and so have the Chomsky tasks, unless one is named.
+    """
+    given = dict(given)
+    if given.get("form") == "auto":  # as if it were not given: a recipe may know
+        del given["form"]
+    task = given.get("task", "")
+    if is_pairs_file(task):
+        given.setdefault("recipe", "labels" if given.get("form") == "tagger" else "pairs")
+    elif answers_at_blanks(task):
+        given.setdefault("recipe", "chomsky")
+    known = {**DEFAULTS, **given}
+    longest = parse_lengths(known["train_lengths"])[1]
+    recipe = RECIPES[known["recipe"]](known["task"], known["memory"], longest)
+    if "starts" in recipe:  # what is given holds for all of them
+        recipe["starts"] = without_options(recipe["starts"], given.keys())
+    return {**DEFAULTS, **recipe, **given}
+
+
+def check_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Refuse what makes no sense together. Returns the values with form and biases decided."""
+    values = dict(values)
+    _check_bounds(values)
+    if values["columns"] != "guess":
+        parse_columns(values["columns"])
+    _check_data(values)
+    if values["guard"] and values["guard"] <= values["decay_below"]:
+        raise InputError(
+            f"guard is {values['guard']} (recipe {values['recipe']}) with decay_below "
+            f"{values['decay_below']}, expected more, or 0 for none"
+        )
+    model = model_config(values)
+    if values["form"] == "auto":
+        values["form"] = "tagger" if values["recipe"] == "labels" else "transducer"
+    if values["form"] == "tagger":
+        check_tagger(model)
+    elif values["recipe"] == "labels":
+        raise InputError(f"form is {values['form']!r} with recipe 'labels', expected tagger")
+    values["push_bias"], values["pop_bias"] = model.push_bias, model.pop_bias
+    start_values(values)  # refused now rather than when the race begins
+    return values
+
+
+def _check_bounds(values: Mapping[str, Any]) -> None:
+    for name in ("rmsprop_alpha", "decay"):
+        if values[name] > 1:
+            raise InputError(f"{name} is {values[name]}, expected at most 1")
+    longest = parse_lengths(values["train_lengths"])[1]
+    if values["curriculum_start"] > longest:
+        raise InputError(
+            f"curriculum_start is {values['curriculum_start']} with train_lengths "
+            f"{values['train_lengths']}, expected at most {longest}"
+        )
+    for name in ("hold_out", "label_smoothing", "until_faded"):
+        if values[name] >= 1:
+            raise InputError(f"{name} is {values[name]}, expected less than 1")
+
+
+def _check_data(values: dict[str, Any]) -> None:
+    """Refuse options that the task, or the file, cannot have; decide the form if the task does."""
+    task = values["task"]
+    if is_pairs_file(task):
+        if values["starts"]:
+            raise InputError(
+                f"starts is {values['starts']!r} (recipe {values['recipe']}) with the file {task}: "
+                "a race is for tasks, whose lengths can be chosen; expected no starts, or recipe "
+                "pairs"
+            )
+        return
+    if values["valid"]:
+        raise InputError(f"valid is {values['valid']!r} with task {task!r}: expected a file")
+    check_task(task)
+    if answers_at_blanks(task):
+        if values["form"] == "transducer":
+            raise InputError(
+                f"form is 'transducer' with task {task!r}, whose answers are written at blanks: "
+                "expected tagger"
+            )
+        values["form"] = "tagger"
+
+
+def start_values(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The options of each start of a race, with a seed of its own unless one is given."""
+    starts = []
+    for number, options in enumerate(parse_starts("starts", values["starts"])):
+        own = {"starts": "", "seed": values["seed"] + number * SEEDS_APART}
+        try:
+            starts.append(check_options({**values, **own, **read_options(options)}))
+        except InputError as error:
+            raise InputError(f"starts: start {number + 1}: {error}") from None
+    return starts
+
+
+def model_config(values: Mapping[str, Any]) -> TransducerConfig:
+    """The part of the options that describes the model."""
+    return TransducerConfig(**{each.name: values[each.name] for each in fields(TransducerConfig)})
 
 
 def changeable(config: TrainConfig) -> set[str]:
@@ -375,10 +504,9 @@ def check_same_run(saved: Mapping[str, Any], config: TrainConfig) -> None:
 
 def check_names(data: Mapping[str, Any]) -> None:
     """Refuse a key that is no option."""
-    names = [each.name for each in fields(TrainConfig)]
     for name in data:
-        if name not in names:
-            raise InputError(f"unknown option {name!r}{did_you_mean(str(name), names)}")
+        if name not in FIELDS:
+            raise InputError(f"unknown option {name!r}{did_you_mean(str(name), FIELDS)}")
 
 
 def read_config_file(path: str | Path) -> dict[str, Any]:
