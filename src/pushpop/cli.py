@@ -7,13 +7,12 @@ try:
     import re
     import sys
     from argparse import Action, ArgumentParser, HelpFormatter
-    from collections.abc import Callable
-    from inspect import getdoc, signature
+    from inspect import getdoc
     from typing import Any, NoReturn
 
-    from pushpop.commands import COMMANDS, OPTIONAL, SHORT
+    from pushpop.commands import COMMANDS
     from pushpop.errors import InputError, did_you_mean, log_to
-    from pushpop.options import read_value
+    from pushpop.options import Command
     from pushpop.streams import give_up_output, use_utf8
     from pushpop.warmup import compile_all_at_first_miss
 except KeyboardInterrupt:  # Ctrl-C before `main` could see it
@@ -68,62 +67,25 @@ def main_parser() -> Parser:
     parser.add_argument("--version", action=ShowVersion, nargs=0, help=shown)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     commands.required = True
-    for name, function in COMMANDS.items():
-        commands.add_parser(name, help=_summary(function))
+    for name, command in COMMANDS.items():
+        commands.add_parser(name, help=_summary(command))
     return parser
 
 
 def command_parser(name: str) -> Parser:
-    """Takes the arguments and options of a command: the parameters of its function."""
-    function = COMMANDS[name]
-    parser = Parser(prog=f"pushpop {name}", description=_summary(function))
-    if shown := examples(function):
+    """Takes the arguments and options of a command: the fields of its dataclass."""
+    command = COMMANDS[name]
+    parser = Parser(prog=f"pushpop {name}", description=_summary(command), usage=command.usage)
+    if shown := examples(command):
         parser.epilog = "\n".join(["examples:", *(f"  {line}" for line in shown)])
-    if name == "train":
-        from pushpop.commands.train_options import add_options  # all options of training
-
-        add_options(parser)
-        return parser
-    texts = parameter_help(function)
-    for each in signature(function).parameters.values():
-        key, option = (name, each.name), f"--{each.name.replace('_', '-')}"
-        text = texts[each.name].replace("%", "%%")
-        metavar = "N" if each.annotation is int else each.name.rpartition("_")[2].upper()
-        if key in OPTIONAL:
-            parser.add_argument(each.name, nargs=OPTIONAL[key], help=text)
-        elif each.default is each.empty:
-            parser.add_argument(each.name, help=text)
-        elif each.default is False:
-            parser.add_argument(option, action="store_true", help=text)
-        else:
-            names = [SHORT[key], option] if key in SHORT else [option]
-            said = each.default in (None, "") or "by default" in text
-            default = "" if said else f" (default: {each.default})"
-            parser.add_argument(*names, metavar=metavar, help=f"{text}{default}")
+    command.add_options(parser)
     return parser
 
 
-def parameter_help(function: Callable[..., None]) -> dict[str, str]:
-    """What the `Args:` of a docstring say about each parameter."""
-    section = (getdoc(function) or "").partition("\nArgs:\n")[2].partition("\nExamples:\n")[0]
-    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in entries}
-
-
-def examples(function: Callable[..., None]) -> list[str]:
+def examples(command: type[Command]) -> list[str]:
     """The lines of the `Examples:` of a docstring."""
-    _, _, section = (getdoc(function) or "").partition("\nExamples:\n")
+    _, _, section = (getdoc(command) or "").partition("\nExamples:\n")
     return [line.strip() for line in section.splitlines() if line.strip()]
-
-
-def read_arguments(function: Callable[..., None], given: dict[str, Any]) -> dict[str, Any]:
-    """What was given, in the types of the function's parameters; the rest has their defaults."""
-    kinds = {name: each.annotation for name, each in signature(function).parameters.items()}
-    return {
-        name: read_value(name, int, value) if kinds.get(name) is int else value
-        for name, value in given.items()
-        if value is not None
-    }
 
 
 NEGATIVE = r"-[\d.]+(e[+-]?\d+)?(,-?[\d.]+(e[+-]?\d+)?)*"
@@ -152,9 +114,10 @@ def main(args: list[str] | None = None) -> None:
         if args[:1] == ["--"]:  # torchrun passes on what separates its own options
             args = args[1:]
         name = main_parser().parse_args(args[:1]).command
-        given = vars(command_parser(name).parse_intermixed_args(args[1:]))
+        values = vars(command_parser(name).parse_intermixed_args(args[1:]))
+        given = {option: value for option, value in values.items() if value is not None}
         with log_to(sys.stderr, "pushpop: "):
-            COMMANDS[name](**read_arguments(COMMANDS[name], given))
+            COMMANDS[name].of(given).execute()
         sys.stdout.flush()
     except InputError as error:
         print("pushpop:", *str(error).split(), file=sys.stderr)
@@ -172,8 +135,8 @@ def main(args: list[str] | None = None) -> None:
         raise SystemExit(2) from None
 
 
-def _summary(function: Callable[..., None]) -> str:
-    return (function.__doc__ or "").partition("\n")[0]
+def _summary(command: type[Command]) -> str:
+    return (command.__doc__ or "").partition("\n")[0]
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
-"""Options: how one is declared, and how its value is read.
+"""Options: how one is declared, told to the command line, and how its value is read.
 
 A value is text from a command line, what YAML makes of a file, or what a program passes; each is
 read here into the type that the option has, or refused in words that name the option.
 """
 
+from argparse import ArgumentParser
+from argparse import _ActionsContainer as ActionsContainer
 from collections.abc import Callable
-from dataclasses import Field, field
+from dataclasses import Field, field, fields
 from math import isfinite
-from typing import Any, Final, get_args
+from typing import Any, ClassVar, Final, Self, get_args
 
 from pushpop.errors import InputError, did_you_mean
 
@@ -34,15 +36,86 @@ def option(
     kw_only: bool = False,
     read: Reader | None = None,
     group: str = "",
+    short: str = "",
+    metavar: str = "",
 ) -> Any:
     """A field with its default, its help text and, for a number, the bound that it must reach or
     exceed. Its type says how a value is read, unless `read` does. `group` is the heading under
-    which help lists it and the options after it."""
+    which help lists it and the options after it, `short` a letter for it as in -n, `metavar` what
+    help calls the value."""
     metadata = {
         "default": default, "help": text, "least": least, "above": above, "read": read,
-        "group": group,
+        "group": group, "short": short, "metavar": metavar,
     }  # fmt: skip
     return field(default=NOT_GIVEN, metadata=metadata, kw_only=kw_only)
+
+
+def argument(text: str, count: str = "") -> Any:
+    """A field that stands on the command line without its name: always, or with a count of "?"
+    at most once, of "*" any number of times."""
+    metadata = {"default": None, "help": text, "count": count}
+    return field(metadata=metadata) if not count else field(default=None, metadata=metadata)
+
+
+class Command:
+    """Base of the commands: dataclasses whose fields are the arguments and options, whose docstring
+    is the help, with examples."""
+
+    usage: ClassVar[str | None] = None
+
+    def __post_init__(self) -> None:
+        for each in option_fields(type(self)):
+            value = getattr(self, each.name)
+            if value is NOT_GIVEN:
+                value = each.metadata["default"]
+            elif "count" not in each.metadata:
+                value = read_option(each, value)
+            vars(self)[each.name] = value
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Self:
+        """The command with these values for some of its fields, as text."""
+        return cls(**given)
+
+    @classmethod
+    def add_options(cls, parser: ArgumentParser) -> None:
+        """Tell a parser of all arguments and options."""
+        for each in option_fields(cls):
+            add_option(parser, each, switch=each.type is bool)
+
+    def execute(self) -> None:
+        """Do what the command is for."""
+        raise NotImplementedError
+
+
+def option_fields(options: Any) -> list["Field[Any]"]:
+    """The fields that `option` and `argument` have declared."""
+    return [each for each in fields(options) if "help" in each.metadata]
+
+
+METAVARS: dict[Any, str] = {int: "N", float: "X", bool: "true|false"}
+
+
+def add_option(
+    parser: ActionsContainer, each: "Field[Any]", values: str = "", *, switch: bool = False
+) -> None:
+    """Tell a parser of an option. `values` is what help says of its default; a switch is given
+    without a value."""
+    info, text = each.metadata, each.metadata["help"]
+    if "count" in info:
+        count = {"nargs": info["count"]} if info["count"] else {}
+        parser.add_argument(each.name, help=text.replace("%", "%%"), **count)
+        return
+    names = [*filter(None, [info["short"]]), f"--{each.name.replace('_', '-')}"]
+    if switch:
+        parser.add_argument(*names, action="store_true", default=None, help=text)
+        return
+    if not values and info["default"] not in (None, "") and "by default" not in text:
+        values = f"default: {info['default']}"
+    shown = f"{text} ({values})" if values else text
+    bare: dict[str, Any] = {"nargs": "?", "const": "true"} if each.type is bool else {}
+    metavar = info["metavar"] or METAVARS.get(each.type, each.name.rpartition("_")[2].upper())
+    parser.add_argument(*names, metavar=metavar, help=shown.replace("%", "%%"), **bare)
 
 
 def read_option(each: "Field[Any]", given: Any) -> Any:

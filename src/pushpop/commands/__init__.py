@@ -1,44 +1,33 @@
-"""The commands, a function each; its parameters are its options, its docstring their help.
+"""The commands: a dataclass each, whose fields are its options and whose docstring is its help.
 
-Heavy imports stand inside the functions, so that `pushpop --help` is quick.
+Heavy imports stand inside the methods, so that `pushpop --help` is quick.
 """
 
-from collections.abc import Callable
+from pushpop.commands.check import Check
+from pushpop.commands.evaluate import Evaluate
+from pushpop.commands.export import Export
+from pushpop.commands.listing import Models, Sample, Sizes, Tasks, Version
+from pushpop.commands.report import Report
+from pushpop.commands.serve import Serve
+from pushpop.commands.sweep import Sweep
+from pushpop.commands.trace import Trace
+from pushpop.commands.train import Train
+from pushpop.commands.transduce import Transduce
+from pushpop.options import Command
 
-from pushpop.commands.check import check
-from pushpop.commands.evaluate import evaluate
-from pushpop.commands.export import export
-from pushpop.commands.inspect import sample, sizes, tasks, version
-from pushpop.commands.models import models
-from pushpop.commands.report import report
-from pushpop.commands.serve import serve
-from pushpop.commands.sweep import sweep
-from pushpop.commands.trace import trace
-from pushpop.commands.train import train
-from pushpop.commands.transduce import transduce
-
-COMMANDS: dict[str, Callable[..., None]] = {
-    "version": version,
-    "tasks": tasks,
-    "models": models,
-    "sample": sample,
-    "sizes": sizes,
-    "train": train,
-    "evaluate": evaluate,
-    "transduce": transduce,
-    "export": export,
-    "sweep": sweep,
-    "report": report,
-    "trace": trace,
-    "serve": serve,
-    "check": check,
+COMMANDS: dict[str, type[Command]] = {
+    "version": Version,
+    "tasks": Tasks,
+    "models": Models,
+    "sample": Sample,
+    "sizes": Sizes,
+    "train": Train,
+    "evaluate": Evaluate,
+    "transduce": Transduce,
+    "export": Export,
+    "sweep": Sweep,
+    "report": Report,
+    "trace": Trace,
+    "serve": Serve,
+    "check": Check,
 }
-SHORT = {("sample", "count"): "-n", ("trace", "out"): "-o"}
-"""Options that have a letter too."""
-OPTIONAL = {
-    ("evaluate", "pairs"): "?",
-    ("transduce", "file"): "?",
-    ("trace", "input"): "?",
-    ("serve", "models"): "*",
-}
-"""Arguments that are not options and may be left out; "*": or be many."""

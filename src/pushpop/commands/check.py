@@ -1,12 +1,13 @@
 """`pushpop check`: what can be known of a machine only on it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pushpop.devices import find_device, read_device
 from pushpop.errors import InputError, writing
+from pushpop.options import Command, option
 from pushpop.warmup import compile_as_needed
 
 if TYPE_CHECKING:
@@ -19,43 +20,52 @@ if TYPE_CHECKING:
 PRECISIONS = ("float64", "float32", "bfloat16")
 
 
-def check(device: str = "auto", quick: bool = False, json: str = "") -> None:
+@dataclass(frozen=True)
+class Check(Command):
     """Compare and time everything that computes on this machine; exit 1 if something is wrong.
-
-    Args:
-        device: what to check beside the CPU: cuda or cuda:N (a GPU), mps (Apple's), auto: cuda if
-            it is there; cpu: nothing else
-        quick: small sizes, in seconds; the times then say little
-        json: a file to write all figures into
 
     Examples:
         pushpop check
         pushpop check --quick
         pushpop check --device cuda --json check.json
     """
-    read_device("device", device)
-    if json and not Path(json).parent.is_dir():
-        raise InputError(f"{Path(json).parent}: no such folder to write {Path(json).name} into")
-    if json and Path(json).is_dir():
-        raise InputError(f"{json}: a folder, expected a file to write the figures into")
-    from rich.console import Console
 
-    from pushpop.training.parallel import torch_threads
+    device: str = option(
+        "auto",
+        "what to check beside the CPU: cuda or cuda:N (a GPU), mps (Apple's), auto: cuda if "
+        "it is there; cpu: nothing else",
+    )
+    quick: bool = option(False, "small sizes, in seconds; the times then say little")
+    json: str = option("", "a file to write all figures into")
 
-    compile_as_needed()
-    where = find_device(device)
-    with torch_threads(1):
-        figures, wrong = run_checks(where, quick, Console())
-    if json:
-        from json import dumps
+    def execute(self) -> None:
+        read_device("device", self.device)
+        if self.json and not Path(self.json).parent.is_dir():
+            raise InputError(
+                f"{Path(self.json).parent}: no such folder to write {Path(self.json).name} into"
+            )
+        if self.json and Path(self.json).is_dir():
+            raise InputError(f"{self.json}: a folder, expected a file to write the figures into")
+        from rich.console import Console
 
-        from pushpop.files import write_file
+        from pushpop.training.parallel import torch_threads
 
-        with writing(json):
-            write_file(Path(json), f"{dumps(figures, indent=1, allow_nan=False)}\n".encode())
-        print(f"wrote {json}")
-    if wrong:
-        raise SystemExit(1)
+        compile_as_needed()
+        where = find_device(self.device)
+        with torch_threads(1):
+            figures, wrong = run_checks(where, self.quick, Console())
+        if self.json:
+            from json import dumps
+
+            from pushpop.files import write_file
+
+            with writing(self.json):
+                write_file(
+                    Path(self.json), f"{dumps(figures, indent=1, allow_nan=False)}\n".encode()
+                )
+            print(f"wrote {self.json}")
+        if wrong:
+            raise SystemExit(1)
 
 
 def run_checks(

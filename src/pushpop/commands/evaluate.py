@@ -2,100 +2,109 @@
 
 import json
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pushpop.devices import find_device, read_device
 from pushpop.errors import InputError
+from pushpop.options import Command, argument, option
 
 if TYPE_CHECKING:
     from pushpop.models import Transducer
 
 
-def evaluate(
-    model: str,
-    pairs: str | None = None,
-    lengths: str = "65-128",
-    sequences: int = 1000,
-    seed: int = 0,
-    task: str = "",
-    checkpoint: str = "",
-    save: bool = False,
-    columns: str = "",
-    skip_bad: bool = False,
-    beam: int = 1,
-    worst: int = 10,
-    as_json: bool = False,
-    device: str = "cpu",
-) -> None:
+@dataclass(frozen=True)
+class Evaluate(Command):
     """Print coarse and fine accuracy of a trained model, or how right it is on a file of pairs.
-
-    Args:
-        model: a run directory (if the run is not finished, its latest checkpoint), a saved model,
-            or the name of a model that comes with pushpop
-        pairs: a file of pairs, as in test.tsv, for a model that was trained on such a file; the
-            options from --columns on are about it
-        lengths: shortest and longest source, as in 65-128, or lengths one by one, as in 64,128,256
-        sequences: how many pairs are drawn for each
-        seed: the same seed gives the same pairs
-        task: the task to draw from; by default the one that the model was trained on
-        checkpoint: a checkpoint of the run: best, latest, or after how many batches
-        save: keep the figures in the run (lengths.json), for pushpop report; lengths one by one
-        columns: the columns of the source and the target, as in 1,2 (with features: 1,3,2)
-        skip_bad: leave bad rows out, and count them
-        beam: how many predictions are pursued at once
-        worst: how many of the worst predictions are shown
-        as_json: print the figures as JSON
-        device: where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu
 
     Examples:
         pushpop evaluate reverse-stack --lengths 64,128,256,512
         pushpop evaluate runs/pairs-deque-seed0 test.tsv --worst 20
     """
-    read_device("device", device)
-    from pushpop.evaluation import evaluate as accuracy
-    from pushpop.experiments.runs import check_saveable, save_length
-    from pushpop.models import Tagger
-    from pushpop.models.saving import find_model
-    from pushpop.tasks import get_task, parse_lengths
-    from pushpop.training.load import load_trained
 
-    ranges = [parse_lengths(part) for part in lengths.split(",")]
-    if sequences < 1:
-        raise InputError(f"{sequences} sequences asked for: expected at least 1")
-    if worst < 0:
-        raise InputError(f"worst is {worst}, expected 0 or more")
-    if save:
-        check_saveable(model, ranges, task or checkpoint)
-    found = load_trained(find_model(model), task or None, checkpoint=checkpoint)
-    found.model.to(find_device(device))
-    if pairs is not None:
-        print_pair_scores(
-            found.model,
-            found.what,
-            pairs,
-            columns=columns,
-            skip_bad=skip_bad,
-            beam=beam,
-            worst=worst,
-            as_json=as_json,
-        )
-        return
-    if found.model.text is not None:
-        raise InputError(
-            f"{model}: was trained on a file: expected pairs to test it on, as in pushpop evaluate "
-            f"{model} test.tsv"
-        )
-    drawn, tags = get_task(found.known_task()), isinstance(found.model, Tagger)
-    print(f"{found.what} on {drawn.name}, {sequences} sequences a row")
-    grains = [name for name in ("accuracy", "coarse", "fine") if name != "accuracy" or tags]
-    print(f"  lengths{''.join(f'{name:>10}' for name in grains)}  perplexity")
-    for low, high in ranges:
-        row = accuracy(found.model, drawn, (low, high), sequences, seed=seed)
-        name = f"{low}-{high}" if low < high else str(low)
-        scores = "".join(f"{row[grain]:10.3f}" for grain in grains)
-        print(f"{name:>9}{scores}  {row['perplexity']:10.4g}", flush=True)
-        if save:
-            save_length(model, row)
+    model: str = argument(
+        "a run directory (if the run is not finished, its latest checkpoint), a saved model, "
+        "or the name of a model that comes with pushpop",
+    )
+    pairs: str | None = argument(
+        "a file of pairs, as in test.tsv, for a model that was trained on such a file; the "
+        "options from --columns on are about it",
+        count="?",
+    )
+    lengths: str = option(
+        "65-128",
+        "shortest and longest source, as in 65-128, or lengths one by one, as in 64,128,256",
+    )
+    sequences: int = option(1000, "how many pairs are drawn for each")
+    seed: int = option(0, "the same seed gives the same pairs")
+    task: str = option(
+        "",
+        "the task to draw from; by default the one that the model was trained on",
+    )
+    checkpoint: str = option("", "a checkpoint of the run: best, latest, or after how many batches")
+    save: bool = option(
+        False,
+        "keep the figures in the run (lengths.json), for pushpop report; lengths one by one",
+    )
+    columns: str = option(
+        "",
+        "the columns of the source and the target, as in 1,2 (with features: 1,3,2)",
+    )
+    skip_bad: bool = option(False, "leave bad rows out, and count them")
+    beam: int = option(1, "how many predictions are pursued at once")
+    worst: int = option(10, "how many of the worst predictions are shown")
+    as_json: bool = option(False, "print the figures as JSON")
+    device: str = option(
+        "cpu",
+        "where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu",
+    )
+
+    def execute(self) -> None:
+        read_device("device", self.device)
+        from pushpop.evaluation import evaluate as accuracy
+        from pushpop.experiments.runs import check_saveable, save_length
+        from pushpop.models import Tagger
+        from pushpop.models.saving import find_model
+        from pushpop.tasks import get_task, parse_lengths
+        from pushpop.training.load import load_trained
+
+        ranges = [parse_lengths(part) for part in self.lengths.split(",")]
+        if self.sequences < 1:
+            raise InputError(f"{self.sequences} sequences asked for: expected at least 1")
+        if self.worst < 0:
+            raise InputError(f"worst is {self.worst}, expected 0 or more")
+        if self.save:
+            check_saveable(self.model, ranges, self.task or self.checkpoint)
+        found = load_trained(find_model(self.model), self.task or None, checkpoint=self.checkpoint)
+        found.model.to(find_device(self.device))
+        if self.pairs is not None:
+            print_pair_scores(
+                found.model,
+                found.what,
+                self.pairs,
+                columns=self.columns,
+                skip_bad=self.skip_bad,
+                beam=self.beam,
+                worst=self.worst,
+                as_json=self.as_json,
+            )
+            return
+        if found.model.text is not None:
+            raise InputError(
+                f"{self.model}: was trained on a file: expected pairs to test it on, as in pushpop "
+                f"evaluate {self.model} test.tsv"
+            )
+        drawn, tags = get_task(found.known_task()), isinstance(found.model, Tagger)
+        print(f"{found.what} on {drawn.name}, {self.sequences} sequences a row")
+        grains = [name for name in ("accuracy", "coarse", "fine") if name != "accuracy" or tags]
+        print(f"  lengths{''.join(f'{name:>10}' for name in grains)}  perplexity")
+        for low, high in ranges:
+            row = accuracy(found.model, drawn, (low, high), self.sequences, seed=self.seed)
+            name = f"{low}-{high}" if low < high else str(low)
+            scores = "".join(f"{row[grain]:10.3f}" for grain in grains)
+            print(f"{name:>9}{scores}  {row['perplexity']:10.4g}", flush=True)
+            if self.save:
+                save_length(self.model, row)
 
 
 def print_pair_scores(

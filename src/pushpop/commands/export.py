@@ -1,35 +1,44 @@
 """`pushpop export`."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from pushpop.errors import InputError
+from pushpop.options import Command, argument, option
 
 
-def export(model: str, onnx: str = "") -> None:
+@dataclass(frozen=True)
+class Export(Command):
     """Write a model's step as an ONNX graph, to be run without torch.
-
-    Args:
-        model: a run directory, a saved model, or the name of a model that comes with pushpop
-        onnx: the file to write, as in step.onnx; a model with an encoder has a second one beside it
 
     Examples:
         pushpop export reverse-stack --onnx step.onnx
     """
-    if not onnx:
-        raise InputError("no file given: expected --onnx FILE, as in --onnx step.onnx")
-    folder = Path(onnx).parent
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder to write {Path(onnx).name} into")
-    import logging
 
-    from pushpop.models.saving import find_model
+    model: str = argument(
+        "a run directory, a saved model, or the name of a model that comes with pushpop",
+    )
+    onnx: str = option(
+        "",
+        "the file to write, as in step.onnx; a model with an encoder has a second one beside it",
+    )
 
-    found = find_model(model)
+    def execute(self) -> None:
+        if not self.onnx:
+            raise InputError("no file given: expected --onnx FILE, as in --onnx step.onnx")
+        folder = Path(self.onnx).parent
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder to write {Path(self.onnx).name} into")
+        import logging
 
-    # The exporter warns of packages that it does not need here.
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    from pushpop.models.export import export_onnx
-    from pushpop.training.load import load_trained
+        from pushpop.models.saving import find_model
 
-    for path in export_onnx(load_trained(found).model, onnx):
-        print(path)
+        found = find_model(self.model)
+
+        # The exporter warns of packages that it does not need here.
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        from pushpop.models.export import export_onnx
+        from pushpop.training.load import load_trained
+
+        for path in export_onnx(load_trained(found).model, self.onnx):
+            print(path)

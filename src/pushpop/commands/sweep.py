@@ -1,83 +1,98 @@
 """`pushpop sweep`."""
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pushpop.errors import InputError
+from pushpop.options import Command, argument, option
 
 if TYPE_CHECKING:
     from pushpop.experiments.presets import Preset
     from pushpop.experiments.sweep import Job
 
 
-def sweep(
-    preset: str,
-    out: str = "",
-    workers: int = 0,
-    steps: int = 0,
-    only: str = "",
-    ray: str = "",
-    dry_run: bool = False,
-    plan: bool = False,
-) -> None:
+@dataclass(frozen=True)
+class Sweep(Command):
     """Train many runs, several at a time; started again, it goes on where it was stopped.
-
-    Args:
-        preset: ours, unseen, ours-lstm, mini, miniseeds, natural, drift, chomsky, table, paper,
-            paper-grid, smoke, protocol, pushbias, popbias, lstmseeds, by-task, by-task-seeds, or a
-            file
-        out: the folder of the run directories; by default runs/PRESET
-        workers: runs at a time, a process and a thread each; 0: as many as there are cores
-        steps: batches of every run instead of what the preset says; finished runs are extended
-        only: the runs with these options, as in task=copy,model=queue,model=deque
-        ray: run on a Ray cluster whose nodes share the folder: its address, auto, or local
-        dry_run: list the runs and leave
-        plan: list what is to be trained, row by row, with an estimate of the time, and leave
 
     Examples:
         pushpop sweep smoke
         pushpop sweep mini --workers 2 --only task=copy --dry-run
         pushpop sweep paper --plan
     """
-    import os
-    from pathlib import Path
 
-    from pushpop.experiments.presets import load_preset, select
-    from pushpop.experiments.sweep import LocalWorkers, RayWorkers, SweepView, run_sweep, sweep_lock
-    from pushpop.experiments.sweep import plan as plan_jobs
+    preset: str = argument(
+        "ours, unseen, ours-lstm, mini, miniseeds, natural, drift, chomsky, table, paper, "
+        "paper-grid, smoke, protocol, pushbias, popbias, lstmseeds, by-task, by-task-seeds, "
+        "or a file",
+    )
+    out: str = option("", "the folder of the run directories; by default runs/PRESET")
+    workers: int = option(
+        0,
+        "runs at a time, a process and a thread each; 0: as many as there are cores",
+    )
+    steps: int = option(
+        0,
+        "batches of every run instead of what the preset says; finished runs are extended",
+    )
+    only: str = option("", "the runs with these options, as in task=copy,model=queue,model=deque")
+    ray: str = option(
+        "",
+        "run on a Ray cluster whose nodes share the folder: its address, auto, or local",
+    )
+    dry_run: bool = option(False, "list the runs and leave")
+    plan: bool = option(
+        False,
+        "list what is to be trained, row by row, with an estimate of the time, and leave",
+    )
 
-    for name, value in (("workers", workers), ("steps", steps)):
-        if value < 0:
-            raise InputError(f"--{name} is {value}, expected 1 or more")
-    chosen = load_preset(preset, {"steps": steps} if steps else {})
-    runs = select(chosen.runs, only)
-    folder = Path(out or f"runs/{chosen.name}")
-    exact = steps > 0
-    if plan or dry_run:
-        jobs = plan_jobs(chosen, runs, folder, exact)
-        if plan:
-            print_plan(chosen, jobs)
-            return
-        for job in jobs:
-            state = "finished" if job.state == "done" else "to do   "
-            print(state, f"{job.config.steps:7,}", job.name)
-        return
-    view = SweepView(chosen.halving)
-    with sweep_lock(folder, view) as lock:
-        pool: LocalWorkers | RayWorkers
-        pool = (
-            RayWorkers(ray, workers or None)
-            if ray
-            else LocalWorkers(workers or os.cpu_count() or 1, lock)
+    def execute(self) -> None:
+        import os
+        from pathlib import Path
+
+        from pushpop.experiments.presets import load_preset, select
+        from pushpop.experiments.sweep import (
+            LocalWorkers,
+            RayWorkers,
+            SweepView,
+            run_sweep,
+            sweep_lock,
         )
-        jobs = plan_jobs(chosen, runs, folder, exact)
-        run_sweep(chosen, jobs, pool, view)
-    failed = [job for job in jobs if job.state == "failed"]
-    print(f"{len(jobs) - len(failed)} of {len(jobs)} runs finished, in {folder}")
-    if failed:
-        for job in failed:
-            print(f"pushpop: {job.name}: {job.error} (log: {job.log})", file=sys.stderr)
-        raise SystemExit(1)
+        from pushpop.experiments.sweep import plan as plan_jobs
+
+        for name, value in (("workers", self.workers), ("steps", self.steps)):
+            if value < 0:
+                raise InputError(f"--{name} is {value}, expected 1 or more")
+        chosen = load_preset(self.preset, {"steps": self.steps} if self.steps else {})
+        runs = select(chosen.runs, self.only)
+        folder = Path(self.out or f"runs/{chosen.name}")
+        exact = self.steps > 0
+        if self.plan or self.dry_run:
+            jobs = plan_jobs(chosen, runs, folder, exact)
+            if self.plan:
+                print_plan(chosen, jobs)
+                return
+            for job in jobs:
+                state = "finished" if job.state == "done" else "to do   "
+                print(state, f"{job.config.steps:7,}", job.name)
+            return
+        view = SweepView(chosen.halving)
+        with sweep_lock(folder, view) as lock:
+            pool: LocalWorkers | RayWorkers
+            pool = (
+                RayWorkers(self.ray, self.workers or None)
+                if self.ray
+                else LocalWorkers(self.workers or os.cpu_count() or 1, lock)
+            )
+            jobs = plan_jobs(chosen, runs, folder, exact)
+            run_sweep(chosen, jobs, pool, view)
+        failed = [job for job in jobs if job.state == "failed"]
+        print(f"{len(jobs) - len(failed)} of {len(jobs)} runs finished, in {folder}")
+        if failed:
+            for job in failed:
+                print(f"pushpop: {job.name}: {job.error} (log: {job.log})", file=sys.stderr)
+            raise SystemExit(1)
 
 
 def print_plan(preset: "Preset", jobs: "list[Job]") -> None:

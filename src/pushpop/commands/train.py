@@ -1,18 +1,20 @@
-"""`pushpop train`: the options of a run are the fields of `TrainConfig`, and nothing else."""
+"""`pushpop train`: its options are the fields of `TrainConfig`, and where a run is."""
 
 import sys
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pushpop.errors import InputError
+from pushpop.options import Command, add_option, argument, option, option_fields
+
+if TYPE_CHECKING:
+    from pushpop.training import TrainConfig
 
 
-def train(
-    task: str | None = None,
-    run: str | None = None,
-    resume: str | None = None,
-    config: str | None = None,
-    print_config: bool = False,
-    **options: str | None,
-) -> None:
+@dataclass(frozen=True)
+class Train(Command):
     """Train a transducer; a run is a directory, and goes on where it was stopped.
 
     Examples:
@@ -23,53 +25,143 @@ def train(
         pushpop train --resume runs/copy-queue-seed0 --steps 20000
         pushpop train copy --recipe pushpop --print-config > mine.yaml
     """
-    from pushpop.training.config import CHANGEABLE, TrainConfig, read_config_file
 
-    given = {name: text for name, text in options.items() if text is not None}
-    if task is not None:
-        given["task"] = task
-    if resume is not None:
-        others = [f"--{name.replace('_', '-')}" for name in given if name not in CHANGEABLE]
-        others += [name for name, value in (("--run", run), ("--config", config)) if value]
+    usage: ClassVar[str | None] = (
+        "pushpop train [TASK] [--recipe RECIPE] [--memory MEMORY] [options]"
+    )
+    task: str = argument("", count="?")  # help has that of `TrainConfig`
+    run: str = option("", "the run's directory; by default runs/TASK-MEMORY-seedN", metavar="DIR")
+    resume: str = option(
+        "", "go on with the run in this directory; --steps and the like may be new", metavar="DIR"
+    )
+    config: str = option(
+        "", "a YAML or JSON file of options; the command line goes before it", metavar="FILE"
+    )
+    print_config: bool = option(False, "print all options as YAML and leave")
+    given: Mapping[str, str] = field(default_factory=dict)  # options of training, as text
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Self:
+        """The command with its own options, and those of training apart."""
+        own = {each.name: given[each.name] for each in option_fields(cls) if each.name in given}
+        return cls(**own, given={name: text for name, text in given.items() if name not in own})
+
+    @classmethod
+    def add_options(cls, parser: ArgumentParser) -> None:
+        """Tell a parser of the task, what is about runs, and every field of `TrainConfig`."""
+        from pushpop.training.config import FIELDS, TrainConfig
+
+        parser.add_argument("task", nargs="?", metavar="TASK", help=FIELDS["task"].metadata["help"])
+        group = parser.add_argument_group("run")
+        for each in option_fields(cls):
+            if each.name != "task":
+                add_option(group, each, switch=each.type is bool)
+        for title, names in option_groups(TrainConfig).items():
+            group = parser.add_argument_group(title)
+            for name in names:
+                if name != "task":
+                    add_option(group, FIELDS[name], describe_values(name))
+
+    def execute(self) -> None:
+        """Train, or print the options."""
+        settings, directory = self._resumed() if self.resume else self._new()
+        if self.print_config:
+            import yaml
+
+            print(yaml.safe_dump(settings.to_dict(), sort_keys=False), end="")
+            return
+        from pushpop.training import Diverged, train
+        from pushpop.training.parallel import is_leader
+        from pushpop.training.view import LiveView, PlainView
+
+        live = sys.stdout.isatty() and is_leader()
+        try:
+            train(settings, directory, LiveView() if live else PlainView())
+        except Diverged as error:
+            if is_leader():
+                print("pushpop:", error, file=sys.stderr)
+            raise SystemExit(1) from None
+        if is_leader():
+            print(f"run: {directory}")
+
+    def _resumed(self) -> "tuple[TrainConfig, str]":
+        """The options of a run that goes on, and its directory."""
+        from pushpop.training import RunDirectory
+        from pushpop.training.config import CHANGEABLE
+
+        others = [f"--{name.replace('_', '-')}" for name in self.given if name not in CHANGEABLE]
+        others = ["TASK", *others] if self.task else others
+        others += [f"--{name}" for name in ("run", "config") if getattr(self, name)]
         if others:
             allowed = ", ".join(f"--{name.replace('_', '-')}" for name in CHANGEABLE)
             raise InputError(
-                f"--resume goes on with a run's own options: leave out "
-                f"{others[0].replace('--task', 'TASK')} (only {allowed} may change)"
+                f"--resume goes on with a run's own options: leave out {others[0]} (only {allowed} "
+                "may change)"
             )
-        from pushpop.training import RunDirectory
+        return RunDirectory(self.resume).config().override(self.given), self.resume
 
-        settings, directory = RunDirectory(resume).config().override(given), resume
-    else:
-        in_file = read_config_file(config) if config else {}
+    def _new(self) -> "tuple[TrainConfig, str]":
+        """The options that are given, here or in a file, and where the run goes."""
+        from pushpop.training.config import TrainConfig, read_config_file
+        from pushpop.training.run import default_directory
+
+        given = {**self.given, **({"task": self.task} if self.task else {})}
+        in_file = read_config_file(self.config) if self.config else {}
         if in_file.get("recipe", given.get("recipe")) != given.get("recipe", in_file.get("recipe")):
             raise InputError(
-                f"--recipe is {given['recipe']!r}, and {config} has the values of recipe "
+                f"--recipe is {given['recipe']!r}, and {self.config} has the values of recipe "
                 f"{in_file['recipe']!r}: leave one of them out"
             )
         wanted = {**in_file, **given}
-        if "task" not in wanted and not print_config:
+        if "task" not in wanted and not self.print_config:
             raise InputError("no task given: expected pushpop train TASK, as in pushpop train copy")
         settings = TrainConfig.from_dict(wanted)
-        from pushpop.training.run import default_directory
+        return settings, self.run or default_directory(settings)
 
-        directory = run or default_directory(settings)
-    if print_config:
-        import yaml
 
-        print(yaml.safe_dump(settings.to_dict(), sort_keys=False), end="")
-        return
-    from pushpop.training import Diverged
-    from pushpop.training import train as run_training
-    from pushpop.training.parallel import is_leader
-    from pushpop.training.view import LiveView, PlainView
+def option_groups(options: Any) -> dict[str, list[str]]:
+    """The names of options under their headings; an option without one is in that before it."""
+    groups: dict[str, list[str]] = {}
+    title = ""
+    for each in option_fields(options):
+        title = each.metadata["group"] or title
+        groups.setdefault(title, []).append(each.name)
+    return groups
 
-    live = sys.stdout.isatty() and is_leader()
-    try:
-        run_training(settings, directory, LiveView() if live else PlainView())
-    except Diverged as error:
-        if is_leader():
-            print("pushpop:", error, file=sys.stderr)
-        raise SystemExit(1) from None
-    if is_leader():
-        print(f"run: {directory}")
+
+def describe_values(name: str) -> str:
+    """The values of an option: by default, and where a recipe has others."""
+    return "; ".join(f"{who}: {value}" for who, value in option_values(name).items())
+
+
+def option_values(name: str) -> dict[str, str]:
+    """The default of an option, and what it is under the recipes that have another value: of a
+    stack and the default lengths, of the Chomsky-hierarchy tasks, of few pairs in a file and of
+    many."""
+    from pushpop.training.config import DEFAULTS
+    from pushpop.training.recipes import FEW_PAIRS, RECIPES, pairs_of
+
+    default = DEFAULTS[name]
+    longest = int(DEFAULTS["train_lengths"].partition("-")[2])
+    pushpop = RECIPES["pushpop"]("", DEFAULTS["memory"], longest).get(name, default)
+    chomsky = {"recipe": "chomsky", **RECIPES["chomsky"]("", "", longest)}.get(name, default)
+    few, many = (
+        {"recipe": "pairs", **pairs_of(few=few)}.get(name, default) for few in (True, False)
+    )
+    labels = {**RECIPES["labels"]("", "", longest), "recipe": "labels"}.get(name, default)
+    found = {"default": _shown(default)}
+    if pushpop != default:
+        found["recipe pushpop"] = _shown(pushpop)
+    if chomsky != default:
+        found["chomsky/ tasks"] = _shown(chomsky)
+    if few != default:
+        found["a file"] = _shown(few)
+    if many != few:
+        found["a file"] += f", from {FEW_PAIRS:,} pairs on {_shown(many)}"
+    if labels != few:
+        found["a file of labels"] = _shown(labels)
+    return found
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None or value == "" else str(value).lower()

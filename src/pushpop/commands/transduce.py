@@ -2,94 +2,111 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pushpop.devices import find_device, read_device
 from pushpop.errors import InputError
+from pushpop.options import Command, argument, option
 
 if TYPE_CHECKING:
     from pushpop.models import Hypothesis, Transducer
     from pushpop.models.text import ParsedSource
     from pushpop.tasks.pairs_lines import Line
 
+PROMPT = "> "
 AT_ONCE = 256
 """The most lines that are answered together. Lines that have arrived do not wait for others."""
 
 
-def transduce(
-    model: str,
-    file: str | None = None,
-    nbest: int = 0,
-    beam: int = 1,
-    max_length: int = 0,
-    threads: int = 1,
-    device: str = "cpu",
-) -> None:
+@dataclass(frozen=True)
+class Transduce(Command):
     """Write a prediction for every line of a file, of standard input, or that is typed.
-
-    Args:
-        model: a run directory, a saved model, or the name of a model that comes with pushpop
-            (pushpop models lists them)
-        file: a file of sources, one a line, also packed as .gz; by default standard input, and in
-            a terminal a prompt; blank lines stay blank
-        nbest: write so many predictions of each line, best first, as source, prediction and log
-            probability between tabs; by default one, alone
-        beam: how many predictions are pursued at once; 1: the likeliest symbol at every step
-        max_length: the most symbols in a prediction; by default twice the source's and 50 more
-        threads: threads that torch computes with; several are slow where other programs run too
-        device: where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu
 
     Examples:
         pushpop transduce reverse-stack              a prompt; try a1 a2 a3
         pushpop transduce runs/pairs-deque-seed0 words.txt > sounds.txt
         pushpop transduce runs/pairs-deque-seed0 --nbest 5 < words.txt
     """
-    bounds = {"nbest": (nbest, 0), "beam": (beam, 1), "max_length": (max_length, 0)}
-    for name, (given, least) in {**bounds, "threads": (threads, 1)}.items():
-        if given < least:
-            raise InputError(f"{name} is {given}, expected {least} or more")
-    read_device("device", device)
-    from pushpop.models.saving import find_model
-    from pushpop.models.text import unknown_symbols
-    from pushpop.tasks.pairs_lines import lines_of
-    from pushpop.tasks.pairs_open import read_blocks, unpacked
-    from pushpop.training.load import load_trained
-    from pushpop.training.parallel import torch_threads
 
-    if file is not None:
-        check_sources_file(file)
-    elif sys.stdin is None:
-        raise InputError("standard input is closed, expected sources there, or a file of them")
-    found = load_trained(find_model(model)).model.to(find_device(device))
-    decode = partial(
-        found.decode, beam=max(beam, nbest), nbest=max(1, nbest), max_length=max_length or None
+    model: str = argument(
+        "a run directory, a saved model, or the name of a model that comes with pushpop "
+        "(pushpop models lists them)",
+    )
+    file: str | None = argument(
+        "a file of sources, one a line, also packed as .gz; by default standard input, and in"
+        " a terminal a prompt; blank lines stay blank",
+        count="?",
+    )
+    nbest: int = option(
+        0,
+        "write so many predictions of each line, best first, as source, prediction and log "
+        "probability between tabs; by default one, alone",
+    )
+    beam: int = option(
+        1,
+        "how many predictions are pursued at once; 1: the likeliest symbol at every step",
+    )
+    max_length: int = option(
+        0,
+        "the most symbols in a prediction; by default twice the source's and 50 more",
+    )
+    threads: int = option(
+        1,
+        "threads that torch computes with; several are slow where other programs run too",
+    )
+    device: str = option(
+        "cpu",
+        "where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu",
     )
 
-    def answer(sources: "list[ParsedSource]", texts: list[str]) -> list[str]:
-        """What is printed for each text; a blank one has no source."""
-        answers = iter(decode(sources))
-        return [_answer(text, next(answers), nbest) if text else "" for text in texts]
+    def execute(self) -> None:
+        for name, least in (("nbest", 0), ("beam", 1), ("max_length", 0), ("threads", 1)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} is {getattr(self, name)}, expected {least} or more")
+        read_device("device", self.device)
+        from pushpop.models.saving import find_model
+        from pushpop.models.text import unknown_symbols
+        from pushpop.tasks.pairs_lines import lines_of
+        from pushpop.tasks.pairs_open import read_blocks, unpacked
+        from pushpop.training.load import load_trained
+        from pushpop.training.parallel import torch_threads
 
-    with torch_threads(threads):
-        if file is None and sys.stdin.isatty():
-            from pushpop.commands.prompt import converse
+        if self.file is not None:
+            check_sources_file(self.file)
+        elif sys.stdin is None:
+            raise InputError("standard input is closed, expected sources there, or a file of them")
+        found = load_trained(find_model(self.model)).model.to(find_device(self.device))
+        decode = partial(
+            found.decode,
+            beam=max(self.beam, self.nbest),
+            nbest=max(1, self.nbest),
+            max_length=self.max_length or None,
+        )
 
-            converse(found, model, lambda source, text: answer([source], [text])[0])
-            return
-        where, unknown = file or "standard input", Counter[str]()
-        blocks = unpacked(where, sys.stdin.buffer) if file is None else read_blocks(file)
-        try:
-            for lines in _chunks(lines_of(blocks), where):
-                texts, sources, wrong = _parse(found, lines, where)
-                unknown += unknown_symbols(found, [source.symbols for source in sources])
-                if texts:
-                    print(*answer(sources, texts), sep="\n", flush=True)
-                if wrong is not None:
-                    raise wrong
-        finally:
-            say_unknown(unknown)
+        def answer(sources: "list[ParsedSource]", texts: list[str]) -> list[str]:
+            """What is printed for each text; a blank one has no source."""
+            answers = iter(decode(sources))
+            return [_answer(text, next(answers), self.nbest) if text else "" for text in texts]
+
+        with torch_threads(self.threads):
+            if self.file is None and sys.stdin.isatty():
+                prompt(found, self.model, lambda source, text: answer([source], [text])[0])
+                return
+            where, unknown = self.file or "standard input", Counter[str]()
+            blocks = read_blocks(self.file) if self.file else unpacked(where, sys.stdin.buffer)
+            try:
+                for lines in _chunks(lines_of(blocks), where):
+                    texts, sources, wrong = _parse(found, lines, where)
+                    unknown += unknown_symbols(found, [source.symbols for source in sources])
+                    if texts:
+                        print(*answer(sources, texts), sep="\n", flush=True)
+                    if wrong is not None:
+                        raise wrong
+            finally:
+                say_unknown(unknown)
 
 
 def check_sources_file(path: str) -> None:
@@ -177,3 +194,59 @@ def _chunks(arrived: "Iterator[list[Line]]", where: str) -> Iterator[list[tuple[
                 chunk = []
         if chunk:
             yield chunk
+
+
+def prompt(model: "Transducer", name: str, answer: "Callable[[ParsedSource, str], str]") -> None:
+    """Answer every line until the end of input (Ctrl-D). A mistake is told and ends nothing."""
+    from pushpop.models.text import describe_sources, unknown_symbols
+
+    _say(f"{name} reads {describe_sources(model)}; Ctrl-D ends")
+    read = _reader()
+    while (line := read()) is not None:
+        text = line.strip(" ")
+        if not text:
+            continue
+        try:
+            source = parse_line(model, text, "input")
+        except InputError as error:
+            _say(f"pushpop: {error}")
+            continue
+        print(answer(source, text), flush=True)
+        say_unknown(unknown_symbols(model, [source.symbols]))
+
+
+def _reader() -> Callable[[], str | None]:
+    """A function that asks for a line; at the end of input it gives nothing.
+
+    With a terminal on both sides, lines can be edited and come back with the arrow keys.
+    """
+    if sys.stdout.isatty():
+        try:
+            import readline
+
+            readline.parse_and_bind("tab: tab-insert")  # before features, and not to complete
+        except ImportError:  # not on every system
+            pass
+
+        def ask() -> str | None:
+            try:
+                return input(PROMPT)
+            except EOFError:
+                print()
+                return None
+            except KeyboardInterrupt:
+                print()  # what the shell writes next begins a line
+                raise
+
+        return ask
+
+    def ask_beside() -> str | None:
+        print(PROMPT, end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        return line.rstrip("\r\n") if line else None
+
+    return ask_beside
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -154,6 +154,7 @@ class TrainConfig:
     task: str = option(
         "copy",
         "a task's name (pushpop tasks lists them), a .itg file, or pairs in a .tsv or .csv file",
+        group="recipe, task and data",
     )
     recipe: RecipeName = option(
         "paper",
@@ -166,6 +167,7 @@ class TrainConfig:
         "stack",
         f"{', '.join(MEMORY_NAMES)}, or none: a deep LSTM, or what cell says",
         read=read_memory,
+        group="model",
     )
     form: Form = option(
         "auto",
@@ -197,14 +199,24 @@ class TrainConfig:
         1, "memories side by side under one controller, which reads them all", least=1
     )
     dropout: float = option(0.0, "share of inputs and outputs set to 0 in training", least=0)
-    valid: str = option("", "a file of pairs to validate on; none: some are held out")
+    valid: str = option(
+        "",
+        "a file of pairs to validate on; none: some are held out",
+        metavar="FILE",
+        group="files of pairs",
+    )
     hold_out: float = option(0.1, "the share of the pairs that is held out then", above=0)
     columns: str = option("guess", "of a file: source,target or source,target,features, as in 1,2")
     source_symbols: Side = option("guess", "the source is chars or spaces (between symbols)")
     target_symbols: Side = option("guess", "the same for the target")
     normalise: Normalise = option("nfc", "the Unicode form of the text: nfc, nfkc or none")
     skip_bad: bool = option(False, "leave bad rows of a file out, and count them")
-    seed: int = option(0, "of the weights and the data; the same seed gives the same run", least=0)
+    seed: int = option(
+        0,
+        "of the weights and the data; the same seed gives the same run",
+        least=0,
+        group="recipe, task and data",
+    )
     train_lengths: str = option(
         "8-64", "shortest and longest source in training", read=read_lengths
     )
@@ -214,7 +226,7 @@ class TrainConfig:
     uniform_lengths: bool = option(
         False, "train on all lengths of a grammar equally often, not as often as it has them"
     )
-    batch_size: int = option(10, "sequences in a batch", least=1)
+    batch_size: int = option(10, "sequences in a batch", least=1, group="training")
     optimiser: Optimiser = option("rmsprop", "rmsprop or adam")
     learning_rate: float = option(1e-3, "step size of the optimiser", above=0)
     rmsprop_alpha: float = option(0.9, "memory of RMSProp's mean square", least=0)
@@ -234,7 +246,12 @@ class TrainConfig:
     plateau: int = option(
         0, "epochs without a gain in validation that halve the learning rate; 0: never", least=0
     )
-    window: int = option(20, "batches whose perplexity the two schedules below go by", least=1)
+    window: int = option(
+        20,
+        "batches whose perplexity the two schedules below go by",
+        least=1,
+        group="schedule: short sources first, a race of starts, decay, noise",
+    )
     curriculum_start: int = option(
         0, "longest source at first, raised by half when learnt; 0: full length at once", least=0
     )
@@ -267,7 +284,9 @@ class TrainConfig:
         "back, with half the learning rate; 0: never",
         least=0,
     )
-    steps: int = option(10_000, "stop after so many batches", least=1)
+    steps: int = option(
+        10_000, "stop after so many batches", least=1, group="when to stop, and what is kept"
+    )
     converged_after: int = option(
         0,
         "stop after so many batches in which training perplexity gained less than 1 %; 0: never",
@@ -287,7 +306,12 @@ class TrainConfig:
     keep: Keep = option(
         "best", "the model at the end: best by training perplexity (files: validation), or last"
     )
-    report_every: int = option(100, "batches from one average training perplexity to the next", 1)
+    report_every: int = option(
+        100,
+        "batches from one average training perplexity to the next",
+        1,
+        group="reports, checkpoints and the machine",
+    )
     evaluate_every: int = option(1000, "batches from one test of accuracy to the next", least=1)
     evaluate_sequences: int = option(
         1000, "sequences of each test, train and test lengths", least=1
