@@ -146,7 +146,7 @@ def option_values(name: str) -> dict[str, str]:
     pushpop = RECIPES["pushpop"]("", DEFAULTS["memory"], longest).get(name, default)
     chomsky = {"recipe": "chomsky", **RECIPES["chomsky"]("", "", longest)}.get(name, default)
     few, many = (
-        {"recipe": "pairs", **pairs_of(few=few)}.get(name, default) for few in (True, False)
+        {"recipe": "pairs", **pairs_of(count)}.get(name, default) for count in (0, FEW_PAIRS)
     )
     labels = {**RECIPES["labels"]("", "", longest), "recipe": "labels"}.get(name, default)
     found = {"default": _shown(default)}

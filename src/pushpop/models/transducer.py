@@ -1,9 +1,8 @@
 """A transducer: reads `SOS source SEP`, writes `target EOS`, one symbol at a time."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from importlib import import_module
 from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self, overload
 
@@ -66,8 +65,6 @@ class Transducer(nn.Module):
 
     form: ClassVar[str] = "transducer"
     """What the folder of a saved model, and the option of training, say that it is."""
-    fitter: ClassVar[Callable[..., "Transducer"]]
-    """What `fit` calls; `pushpop.training.fit` sets it when it is imported."""
 
     def __init__(
         self,
@@ -335,10 +332,9 @@ class Transducer(nn.Module):
             options: those of `TrainConfig`, as in memory="deque", hidden=256, seed=1. With device=
                 "cuda" it is trained there; the model that is returned is on the CPU.
         """
-        if not hasattr(cls, "fitter"):
-            # Training is above models and imports them; by name, nothing here depends on it.
-            import_module("pushpop.training.fit")
-        return cls.fitter(pairs, valid, run, show, {"form": cls.form, **options})
+        from pushpop.training.loop import fit  # the one step up: training imports models
+
+        return fit(pairs, valid, run, show, {"form": cls.form, **options})
 
     def score(self, pairs: Iterable[Sequence[str]], beam: int = 1) -> dict[str, Any]:
         """How right predictions are for pairs as `fit` takes them: accuracy, word_error_rate,

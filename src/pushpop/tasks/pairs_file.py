@@ -3,7 +3,7 @@
 A bad row is named, or skipped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
@@ -12,7 +12,7 @@ from typing import Literal
 
 from pushpop.errors import InputError, reading
 from pushpop.tasks.pairs_columns import Columns, guess_columns, guess_symbols, parse_columns
-from pushpop.tasks.pairs_lines import BadLine, lines_of
+from pushpop.tasks.pairs_lines import BadLine, check_text, lines_of
 from pushpop.tasks.pairs_open import is_csv, read_blocks
 from pushpop.tasks.pairs_rows import SEPARATORS, BadRow, Row, Separator, is_header
 from pushpop.tasks.pairs_text import FEATURE_SEPARATOR, Normalise, Symbols, TextForm
@@ -92,11 +92,17 @@ class PairsFile:
         return f"{self.path}: {rows} skipped, the first: {self.skipped[0]}"
 
 
-def read_pairs(path: str | Path, options: PairsOptions | None = None) -> PairsFile:
-    """Read a file of pairs; the first bad row is an `InputError` unless bad rows are skipped."""
+def read_pairs(
+    path: str | Path, options: PairsOptions | None = None, raw: bytes | None = None
+) -> PairsFile:
+    """Read a file of pairs; the first bad row is an `InputError` unless bad rows are skipped.
+
+    `raw` is what the file holds, if that is in memory and not on the disk.
+    """
     options, path = options or PairsOptions(), Path(path)
-    with reading(path):
-        raw = None if path.is_dir() else path.read_bytes()
+    if raw is None and not path.is_dir():
+        with reading(path):
+            raw = path.read_bytes()
     separator = SEPARATORS["csv" if is_csv(path) else "tabs"]
     skipped: list[str] = []
 
@@ -221,3 +227,27 @@ def check_features(text: str) -> tuple[int, str] | None:
             return at, f"a space in the feature {part!r}, expected some as in V;PST;3"
         at += len(part) + 1
     return None
+
+
+def rows_of(pairs: Iterable[Sequence[str]], what: str) -> list[list[str]]:
+    """The pairs of a program as rows of a file; `InputError` with the number of one that cannot be
+    a row."""
+    rows = []
+    for number, pair in enumerate(pairs):
+        where = f"{what}: pair {number}"
+        if isinstance(pair, str) or not 2 <= len(pair) <= 3:
+            raise InputError(f"{where} is {pair!r}, expected (source, target) or with features")
+        for side, text in zip(("source", "target", "features"), pair, strict=False):
+            if not isinstance(text, str) or not text.strip(" "):
+                raise InputError(f"{where}: the {side} is {text!r}, expected a string with letters")
+            bad = check_text(text)
+            if bad is None and "\t" in text:
+                raise InputError(f"{where}: a tab in the {side} {text!r}")
+            if bad is not None:
+                raise InputError(f"{where}: {bad.what} at character {bad.column} of the {side}")
+        if len(pair) == 3 and (problem := check_features(pair[2])) is not None:
+            raise InputError(f"{where}: {problem[1]}")
+        rows.append(list(pair))
+    if not rows:
+        raise InputError(f"{what}: no pairs")
+    return rows

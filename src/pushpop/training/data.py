@@ -1,7 +1,7 @@
 """What a run trains on and is tested on: pairs drawn from a task, or given in a file."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -17,6 +17,9 @@ from pushpop.tasks.pairs_file import PairsFile, PairsOptions, pair_key, read_pai
 from pushpop.tasks.pairs_open import is_pairs_file
 from pushpop.tasks.pairs_text import TextForm
 from pushpop.training.config import TrainConfig
+
+Contents = Mapping[str, bytes]
+"""What the files of the options `task` and `valid` hold, where that is in memory only."""
 
 
 class Data(ABC):
@@ -49,7 +52,7 @@ class Data(ABC):
         return []
 
     def fingerprint(self) -> dict[str, Any]:
-        """What tells whether it is still the same data; plain values."""
+        """A fingerprint of the data, as plain values."""
         return {}
 
     @property
@@ -112,7 +115,7 @@ class TaskData(Data):
 class PairsFileData(Data):
     """The pairs of a file, and pairs to validate on: of another file, or held out."""
 
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, config: TrainConfig, contents: Contents) -> None:
         self.config = config
         options = PairsOptions(
             "" if config.columns == "guess" else config.columns,
@@ -122,13 +125,13 @@ class PairsFileData(Data):
             config.skip_bad,
             labels=config.form == "tagger",
         )
-        self.files: list[PairsFile] = [read_pairs(config.task, options)]
+        self.files: list[PairsFile] = [read_pairs(config.task, options, contents.get("task"))]
         (read,) = self.files
         pairs, self.text = read.pairs, read.form
         if config.valid:
             columns = options.columns or ",".join(str(k + 1) for k in read.columns.numbers)
             like = PairsOptions.like(read.form, columns, config.skip_bad, options.labels)
-            valid = read_pairs(config.valid, like)
+            valid = read_pairs(config.valid, like, contents.get("valid"))
             self.files.append(valid)
             held = valid.pairs
         else:
@@ -202,6 +205,8 @@ class PairsFileData(Data):
         return {str(file.path): file.digest for file in self.files}
 
 
-def make_data(config: TrainConfig) -> Data:
+def make_data(config: TrainConfig, contents: Contents | None = None) -> Data:
     """The data that a config describes."""
-    return PairsFileData(config) if is_pairs_file(config.task) else TaskData(config)
+    if is_pairs_file(config.task):
+        return PairsFileData(config, contents or {})
+    return TaskData(config)

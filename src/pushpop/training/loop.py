@@ -5,28 +5,36 @@ what a batch depends on. One process leads; under torchrun others follow it.
 """
 
 import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pushpop.devices import resolve_device
 from pushpop.errors import InputError
 from pushpop.models import Transducer
+from pushpop.tasks.pairs_file import rows_of
 from pushpop.training.checkpoint import load_latest, pack, save, saved_steps, unpack
 from pushpop.training.config import TrainConfig
-from pushpop.training.data import Data, make_data
+from pushpop.training.data import Contents, Data, make_data
 from pushpop.training.load import find_checkpoint, model_at_checkpoint
 from pushpop.training.parallel import Group, process_group, releasing_followers, torch_threads
 from pushpop.training.race import Race, make_trainer
+from pushpop.training.recipes import by_count
 from pushpop.training.run import REPORT_FILE, RunDirectory, environment
 from pushpop.training.schedule import Progress
 from pushpop.training.signals import Signals, StopRequested
 from pushpop.training.trainer import Diverged, Trainer
-from pushpop.training.view import TensorBoard, View
+from pushpop.training.view import PlainView, TensorBoard, View
 
 STOP_ACCURACY = 0.999
 """Coarse accuracy on training and test lengths that counts as solved, if reached `STOP_TESTS` times
 in a row."""
 STOP_TESTS = 2
+FILES = {"task": ".pairs.tsv", "valid": ".valid.tsv"}
+"""What a run calls the pairs that `fit` gave it: earlier versions wrote them there."""
 
 
 def train(
@@ -46,14 +54,55 @@ def train(
         InputError: the directory holds something else, or cannot be written.
         Diverged: NaN or infinity in the loss or a gradient.
     """
+    return _train(config, directory, view or View(), {})
+
+
+def fit(
+    pairs: Iterable[Sequence[str]],
+    valid: Iterable[Sequence[str]] | None,
+    run: str | PathLike[str] | None,
+    show: bool,
+    options: Mapping[str, Any],
+) -> Transducer:
+    """Train on pairs in memory: see `Transducer.fit`."""
+    given = {"task": rows_of(pairs, "pairs")}
+    if valid is not None:
+        given["valid"] = rows_of(valid, "valid")
+    widths = {len(row) for rows in given.values() for row in rows}
+    if len(widths) > 1:
+        raise InputError("some pairs have features and some have none, expected all or none")
+    has_recipe = options.get("recipe", "pairs") in ("pairs", "labels")
+    sized = by_count(len(given["task"])) if has_recipe else {}
+    contents = {
+        name: "".join("\t".join(row) + "\n" for row in rows).encode()
+        for name, rows in given.items()
+    }
+    with ExitStack() as stack:
+        if run is None:
+            run = stack.enter_context(TemporaryDirectory(prefix="pushpop-"))
+        files = {name: str(Path(run, FILES[name])) for name in given}
+        columns = "1,2" if widths == {2} else "1,2,3"
+        config = TrainConfig.from_dict({**sized, **options, **files, "columns": columns})
+        _train(config, run, PlainView() if show else View(), contents)
+        return Transducer.from_pretrained(run)
+
+
+def _train(
+    config: TrainConfig, directory: str | PathLike[str], view: View, contents: Contents
+) -> dict[str, Any]:
     with process_group() as group, Signals() as signals, torch_threads(config.threads):
         if group.rank > 0:
-            return run_follower(group, signals)
-        return run_leader(config, RunDirectory(directory), view or View(), signals, group)
+            return run_follower(group, signals, contents)
+        return run_leader(config, RunDirectory(directory), view, signals, group, contents)
 
 
 def run_leader(
-    config: TrainConfig, run: RunDirectory, view: View, signals: Signals, group: Group
+    config: TrainConfig,
+    run: RunDirectory,
+    view: View,
+    signals: Signals,
+    group: Group,
+    contents: Contents,
 ) -> dict[str, Any]:
     """Run the loop, and see to it that those who follow leave when this process does."""
     with releasing_followers(group) as final_message:
@@ -66,9 +115,10 @@ def run_leader(
             device = run.config().device
         else:
             device = resolve_device(config.device, group.local_size)
-        config = config.override({"device": device})
+        if device != config.device:
+            config = config.override({"device": device})
         board = TensorBoard(run.path / "tensorboard") if config.tensorboard else None
-        data = make_data(config)
+        data = make_data(config, contents)
         run.prepare(config, group.size)
         with run:
             for text in data.messages():
@@ -97,14 +147,14 @@ def run_leader(
     return report
 
 
-def run_follower(group: Group, signals: Signals) -> dict[str, Any]:
+def run_follower(group: Group, signals: Signals, contents: Contents) -> dict[str, Any]:
     """Do the batches that the leader does, until it says otherwise."""
     trainer: Trainer | None = None
     while True:
         signal, message = group.exchange(signals.received or 0)
         if "config" in message:
             config = TrainConfig.from_saved(message["config"])
-            trainer = Trainer(config, group, make_data(config))
+            trainer = Trainer(config, group, make_data(config, contents))
             trainer.restore(unpack(group.broadcast(b"")))
         elif "rate" in message and trainer is not None:
             trainer.progress.rate = message["rate"]
@@ -198,63 +248,45 @@ class Session:
         self._count_time()
         self.view.step(self.progress, loss)
 
-    def finish_race(self) -> None:
-        """Have the winner of a race go on alone, once there is one."""
-        race = self.trainer
-        if not isinstance(race, Race):
-            return
-        batches = {each.start: each.progress.step for each in race.trainers}
-        won = race.winner()
-        if won is None:
-            return
-        how = "wins" if won.progress.has_arrived(won.config) else "has come farthest"
-        self.trainer = won
-        record = {"step": race.progress.step, "winner": won.start, "arrived": how == "wins"}
-        won.progress.log_size = self.run.log(record)
-        self.view.message(
-            f"start {won.start} {how} after {batches[won.start]} batches of its own, "
-            f"{race.progress.step} of all; it goes on alone"
-        )
-
     def finish_batch(self) -> None:
         """Report, test and save after a batch, as is due. A stop while testing leaves no trace."""
         config, progress = self.config, self.progress
         step, is_best = progress.step, False
         if progress.settled < step:
-            record: dict[str, Any] = {}
-            if isinstance(self.trainer, Race):
-                record = self.trainer.record()
-            elif self.data.test_is_due(step):
-                record = self.evaluate(self.trainer.model, "evaluate", step)
-                is_best = self.record_test(record)
-            if step % config.report_every == 0 and not isinstance(self.trainer, Race):
-                head = {
-                    "perplexity": progress.report(),
-                    "learning_rate": progress.next_rate(config),
-                }
-                record = {**head, "longest": progress.longest, **record}
-            if record:
+            scores: dict[str, Any] = {}
+            if self.trainer.is_tested and self.data.test_is_due(step):
+                scores = self.evaluate(self.trainer.model, "evaluate", step)
+                is_best = self.note_test(scores)
+            if record := {**self.trainer.report(), **scores}:
                 record = {"step": step, **record}
                 progress.log_size = self.run.log(record)
                 self.view.record(record, progress)
                 if self.board is not None:
                     self.board.record(record)
             progress.settled = step
-            self.finish_race()
+            self.end_race()
         is_due = is_best or step % config.checkpoint_every == 0
         if step and is_due and self.saved_step != step:
             self.save()
 
-    def record_test(self, record: dict[str, Any]) -> bool:
-        """Note what a test says; whether it is of given pairs and the best so far."""
+    def end_race(self) -> None:
+        """Go on with the winner of a race alone, once there is one."""
+        decision = self.trainer.decide()
+        if decision is not None:
+            self.trainer = decision.trainer
+            self.progress.log_size = self.run.log(decision.record)
+            self.view.message(decision.text)
+
+    def note_test(self, scores: dict[str, Any]) -> bool:
+        """Note what a test says; return whether it is a validation and the best so far."""
         progress = self.progress
-        if "valid" in record:
-            valid, rate = record["valid"], progress.rate
+        if "valid" in scores:
+            valid, rate = scores["valid"], progress.rate
             is_best = progress.validated(self.config, valid["accuracy"], valid["perplexity"])
             if progress.rate != rate:
                 self.group.exchange(0, {"rate": progress.rate})  # the others have seen no test
             return is_best
-        solved = min(record[part]["coarse"] for part in ("train", "test")) >= STOP_ACCURACY
+        solved = min(scores[part]["coarse"] for part in ("train", "test")) >= STOP_ACCURACY
         progress.solved = progress.solved + 1 if solved else 0
         return False
 
@@ -294,11 +326,7 @@ class Session:
         self.view.message(f"stopped by {reason} after {progress.step} batches; final test")
         kept_step, model = self.choose_model(reason)
         report = {
-            **(
-                {"start": self.trainer.start}
-                if isinstance(self.trainer, Trainer) and self.trainer.start is not None
-                else {}
-            ),
+            **({} if self.trainer.start is None else {"start": self.trainer.start}),
             "stopped_by": reason,
             "step": progress.step,
             "kept_step": kept_step,

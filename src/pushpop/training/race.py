@@ -6,13 +6,13 @@ the perplexity of its window below `curriculum_below` wins. If all have had `rac
 none has won, the one that has come farthest goes on: the longest sources, then the lowest
 perplexity.
 
-A race has the interface of a `Trainer`, and its checkpoints hold all starts, so a run can be
-stopped at any batch of it and goes on to the bit. Batches of all starts count as batches of the
-run: the winner goes on from their sum.
+The loop treats a race as it treats a `Trainer`, until `decide` names the winner; nothing else knows
+of it. Its checkpoints hold all starts, so a run can be stopped at any batch of it and goes on to
+the bit. Batches of all starts count as batches of the run: the winner goes on from their sum.
 """
 
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -29,8 +29,19 @@ ROUND = 50
 """Batches that a start has before the next one has its turn."""
 
 
+class Decision(NamedTuple):
+    """The trainer that a run goes on with, the line of its log that says so, and that in words."""
+
+    trainer: Trainer
+    record: dict[str, Any]
+    text: str
+
+
 class Race:
     """Trainings from several starts, in turns."""
+
+    start = None
+    is_tested = False
 
     def __init__(self, config: TrainConfig, group: Group, data: Data) -> None:
         if group.size > 1:
@@ -59,7 +70,7 @@ class Race:
         self.last = trainer
         return loss
 
-    def record(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """A line of the log for the start that was last at work, if it is time for one."""
         trainer = self.last
         progress, every = trainer.progress, self.config.report_every
@@ -73,19 +84,25 @@ class Race:
             "longest": progress.longest,
         }
 
-    def winner(self) -> Trainer | None:
+    def decide(self) -> Decision | None:
         """The start that goes on alone, with the batches of all as its own, once there is one."""
-        won = next((each for each in self.trainers if each.progress.has_arrived(each.config)), None)
-        if won is None:
-            if any(each.progress.step < self.config.race_steps for each in self.trainers):
-                return None
-            won = max(self.trainers, key=self._distance)
-        before, run = won.progress, self.progress
-        before.gained_step += run.step - before.step
-        before.step, before.settled, before.log_size = run.step, run.settled, run.log_size
-        before.seconds = run.seconds
-        won.renew_batches()
-        return won
+        arrived = [each for each in self.trainers if each.progress.has_arrived(each.config)]
+        if not arrived and any(
+            each.progress.step < self.config.race_steps for each in self.trainers
+        ):
+            return None
+        winner = arrived[0] if arrived else self.leader
+        own, run = winner.progress, self.progress
+        text = (
+            f"start {winner.start} {'wins' if arrived else 'has come farthest'} after {own.step} "
+            f"batches of its own, {run.step} of all; it goes on alone"
+        )
+        own.gained_step += run.step - own.step
+        own.step, own.settled, own.log_size = run.step, run.settled, run.log_size
+        own.seconds = run.seconds
+        winner.renew_batches()
+        record = {"step": run.step, "winner": winner.start, "arrived": bool(arrived)}
+        return Decision(winner, record, text)
 
     def _distance(self, trainer: Trainer) -> tuple[int, float]:
         return trainer.progress.longest, -(trainer.progress.recent(trainer.config) or inf)
@@ -134,14 +151,14 @@ def make_trainer(
     config: TrainConfig, group: Group, data: Data, checkpoint: Checkpoint | None
 ) -> Trainer | Race:
     """What a run trains: from the start, or as it was at a checkpoint of it."""
-    found: Trainer | Race
+    trainer: Trainer | Race
     start = None if checkpoint is None else checkpoint.data.get("start")
     if config.starts and start is None:
-        found = Race(config, group, data)
+        trainer = Race(config, group, data)
     elif start is not None:
-        found = Trainer(config.start_configs()[start - 1], group, data, start=start)
+        trainer = Trainer(config.start_configs()[start - 1], group, data, start=start)
     else:
-        found = Trainer(config, group, data)
+        trainer = Trainer(config, group, data)
     if checkpoint is not None:
-        found.restore(checkpoint)
-    return found
+        trainer.restore(checkpoint)
+    return trainer

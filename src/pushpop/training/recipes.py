@@ -127,17 +127,12 @@ def by_task(task: str, memory: str, longest: int) -> dict[str, Any]:
 
 
 def pairs(task: str, memory: str, longest: int) -> dict[str, Any]:
-    """For hundreds to tens of thousands of given pairs: much help, and much against learning by
-    heart.
-
-    Hundreds of pairs make few updates an epoch, so they are seen in small batches and often;
-    thousands need neither, and would take too long.
-    """
-    return pairs_of(few=count_lines(task, FEW_PAIRS) < FEW_PAIRS)
+    """For hundreds to tens of thousands of given pairs: much help, and much regularisation."""
+    return pairs_of(count_lines(task, FEW_PAIRS))
 
 
-def pairs_of(*, few: bool) -> dict[str, Any]:
-    """The recipe `pairs` for few pairs, or for many."""
+def pairs_of(count: int) -> dict[str, Any]:
+    """The recipe `pairs` for so many pairs."""
     return {
         "memory": "deque",
         "embedding": 64,
@@ -149,14 +144,26 @@ def pairs_of(*, few: bool) -> dict[str, Any]:
         "attention": True,
         "dropout": 0.3,
         "label_smoothing": 0.1,
-        "batch_size": 8 if few else 32,
         "optimiser": "adam",
         "learning_rate": 3e-3,
         "warmup": 100,
-        "plateau": 5 if few else 2,
-        "patience": 15 if few else 6,
         "epochs": 100,
         "steps": 1_000_000,
+        **by_count(count),
+    }
+
+
+def by_count(count: int) -> dict[str, Any]:
+    """What the recipe `pairs` has for so many pairs.
+
+    Hundreds of pairs make few updates an epoch, so they are seen in small batches and often;
+    thousands need neither, and would take too long.
+    """
+    few = count < FEW_PAIRS
+    return {
+        "batch_size": 8 if few else 32,
+        "plateau": 5 if few else 2,
+        "patience": 15 if few else 6,
     }
 
 

@@ -30,7 +30,7 @@ from pushpop.training.schedule import Progress, perplexity
 
 LOOK_AHEAD = 5  # batches
 GUARD_EVERY = 50
-"""Batches from one setting aside of steady weights to the next."""
+"""Batches from one snapshot of steady weights to the next."""
 
 
 class Diverged(RuntimeError):
@@ -40,12 +40,15 @@ class Diverged(RuntimeError):
 class Trainer:
     """Model, optimiser, schedules and batches of a run, from its start or a checkpoint on."""
 
+    is_tested = True
+    """Whether its model is tested while it is trained; those of a race are not."""
+
     def __init__(
         self, config: TrainConfig, group: Group, data: Data, start: int | None = None
     ) -> None:
         self.config, self.group, self.data = config, group, data
         self.start = start  # of a race; `None`: there is none
-        self.guarded: Checkpoint | None = None  # what a fall takes back
+        self.guarded: Checkpoint | None = None  # the snapshot that is restored after divergence
         self.device = find_device(config.device, group.local_rank)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
@@ -100,8 +103,20 @@ class Trainer:
             self.renew_batches()
         return value / symbols
 
+    def report(self) -> dict[str, Any]:
+        """The line of the log that is due after this batch, if there is one."""
+        progress = self.progress
+        if progress.step % self.config.report_every:
+            return {}
+        perplexity = progress.report()
+        rate = progress.next_rate(self.config)
+        return {"perplexity": perplexity, "learning_rate": rate, "longest": progress.longest}
+
+    def decide(self) -> None:
+        """The trainer to go on with instead: only a race has one."""
+
     def _guard(self) -> None:
-        """Set steady weights aside now and then; take them back when all is lost.
+        """Snapshot the weights while training is steady; restore them after divergence.
 
         RMSProp may throw a model off in one batch, and it seldom finds back at full length.
         """
