@@ -9,7 +9,7 @@ from argparse import _ActionsContainer as ActionsContainer
 from collections.abc import Callable
 from dataclasses import Field, field, fields
 from math import isfinite
-from typing import Any, ClassVar, Final, Self, get_args
+from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin
 
 from pushpop.errors import InputError, did_you_mean
 
@@ -129,14 +129,14 @@ def read_option(each: "Field[Any]", given: Any) -> Any:
 def read_value(
     name: str, kind: Any, given: Any, least: Number | None = None, above: Number | None = None
 ) -> Any:
-    """What was given as a value of type bool, int, float, str, or a Literal of strings."""
+    """Read a value of type bool, int, float, str, `str | None`, or a Literal of strings."""
     if kind is bool:
         return _read_bool(name, given)
     if kind is int or kind is float:
         return _read_number(name, kind, given, least, above)
     if not isinstance(given, str):
         raise InputError(f"{name} is {given!r}, expected text")
-    accepted = get_args(kind)
+    accepted = get_args(kind) if get_origin(kind) is Literal else ()
     if accepted and given not in accepted:
         hint = did_you_mean(given, accepted)
         raise InputError(f"{name} is {given!r}, expected {', '.join(accepted)}{hint}")

@@ -115,8 +115,8 @@ class TaskData(Data):
 class PairsFileData(Data):
     """The pairs of a file, and pairs to validate on: of another file, or held out."""
 
-    def __init__(self, config: TrainConfig, contents: Contents) -> None:
-        self.config = config
+    def __init__(self, config: TrainConfig, contents: Contents | None = None) -> None:
+        self.config, contents = config, contents or {}
         options = PairsOptions(
             "" if config.columns == "guess" else config.columns,
             "" if config.source_symbols == "guess" else config.source_symbols,
@@ -208,5 +208,5 @@ class PairsFileData(Data):
 def make_data(config: TrainConfig, contents: Contents | None = None) -> Data:
     """The data that a config describes."""
     if is_pairs_file(config.task):
-        return PairsFileData(config, contents or {})
+        return PairsFileData(config, contents)
     return TaskData(config)
