@@ -25,10 +25,11 @@ demo: $(READY)  ## train a small Queue-LSTM to copy until it is solved, about tw
 test: lint browser  ## lint, type checks and the whole test suite
 	$(BIN)/python -m pytest -n 2
 
-lint: $(READY)  ## ruff check, ruff format --check, mypy --strict
+lint: $(READY)  ## ruff check, ruff format --check, mypy --strict, lint-imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 browser:  ## find Chromium for the viewer's tests, or install it where that can be done
 	@command -v chromium chromium-browser google-chrome || \

@@ -17,7 +17,7 @@ from machine import write_results
 from pushpop import Tagger
 from pushpop.evaluation import score
 from pushpop.tasks import LengthRange, batch_rng, get_task
-from pushpop.tasks.ragged import places
+from pushpop.tasks.base import places
 
 TASK, SOURCES, LENGTHS = "chomsky/binary-addition", 1000, ((3, 40), (41, 500))
 

@@ -8,6 +8,7 @@ import pytest
 
 from pushpop.cli import command_parser, main
 from pushpop.commands import COMMANDS
+from pushpop.commands.listing import EXAMPLES
 from pushpop.tasks import TASKS, get_task
 
 
@@ -160,6 +161,24 @@ def test_tasks_lists_every_task_under_its_family_with_an_example(
     assert lines[lines.index("Chomsky hierarchy") + 1] == listed["chomsky/even-pairs"]
     assert listed["chomsky/stack-manipulation"].endswith("  0 1 0 pop ||| 1 0 2 0 0")
     assert listed["reverse"].startswith("  reverse  The source read from its end.  ")
+
+
+def test_the_examples_of_tasks_are_pairs_of_theirs() -> None:
+    assert list(EXAMPLES) == list(TASKS)
+    for name, example in EXAMPLES.items():
+        source, target = (side.split() for side in example.split(" ||| "))
+        assert get_task(name).target_of(source) == tuple(target)
+
+
+def test_the_tasks_are_listed_without_kernels() -> None:
+    code = """
+import sys
+from pushpop.cli import main
+main(["tasks"])
+assert not {"torch", "numba"} & sys.modules.keys()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_help_of_sample_says_where_the_tasks_are_listed(

@@ -18,8 +18,7 @@ MODULES = [
     "pushpop.memory.kernels_backward",
     "pushpop.memory.kernels_moves",
     "pushpop.memory.kernels_ring",
-    "pushpop.tasks.chomsky_kernels",
-    "pushpop.tasks.derivation",
+    "pushpop.tasks.grammar_sampling",
     "pushpop.tasks.kernels",
 ]
 SMALL = "--hidden 4 --memory-width 4 --steps 2 --evaluate-sequences 2 --test-lengths 8"

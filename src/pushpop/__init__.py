@@ -38,25 +38,4 @@ __all__ = [
     "register_memory",
 ]
 
-import_when_asked(
-    __name__,
-    {
-        "DeepLSTM": "layers",
-        "MemoryAttention": "layers",
-        "MemoryRNN": "layers",
-        "RNNState": "layers",
-        "Memory": "memory",
-        "MemoryState": "memory",
-        "NeuralDeque": "memory",
-        "NeuralQueue": "memory",
-        "NeuralStack": "memory",
-        "SuperpositionStack": "memory",
-        "Tape": "memory",
-        "register_memory": "memory",
-        "LanguageModel": "models",
-        "Tagger": "models",
-        "Transducer": "models",
-        "TransducerConfig": "models",
-        "__version__": "_version",
-    },
-)
+import_when_asked(__name__)

@@ -13,7 +13,7 @@ try:
     from pushpop.commands import COMMANDS
     from pushpop.errors import InputError, did_you_mean, log_to
     from pushpop.options import Command
-    from pushpop.streams import give_up_output, use_utf8
+    from pushpop.stdio import drop_output, use_utf8
     from pushpop.warmup import compile_all_at_first_miss
 except KeyboardInterrupt:  # Ctrl-C before `main` could see it
     raise SystemExit(130) from None
@@ -131,7 +131,7 @@ def main(args: list[str] | None = None) -> None:
         named = f"{error.filename}: " if error.filename else ""
         print(f"pushpop: {named}{error.strerror or error}", file=sys.stderr)
         if alone:
-            give_up_output()
+            drop_output()
         raise SystemExit(2) from None
 
 

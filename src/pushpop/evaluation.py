@@ -18,7 +18,7 @@ from pushpop.errors import InputError
 from pushpop.models import Tagger, Transducer
 from pushpop.models.decoding import NO_NUMBERS, evaluating
 from pushpop.tasks import LengthRange, Pairs, Task, batch_rng
-from pushpop.tasks.ragged import IntArray
+from pushpop.tasks.base import IntArray
 
 SEQUENCES = 1000
 """How many sequences a round of testing draws, as in the paper."""

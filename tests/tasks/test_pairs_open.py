@@ -8,8 +8,14 @@ import pytest
 from pushpop.errors import InputError
 from pushpop.tasks import get_task
 from pushpop.tasks.pairs_file import PairsFile, PairsOptions, read_pairs
-from pushpop.tasks.pairs_lines import BadLine, lines_of
-from pushpop.tasks.pairs_open import count_lines, is_pairs_file, read_blocks, stem_of
+from pushpop.tasks.pairs_text import (
+    BadLine,
+    count_lines,
+    is_pairs_file,
+    lines_of,
+    read_blocks,
+    stem_of,
+)
 
 GOOD = b"cat\tk ae t\ndog\td o g\nax\tae k s\n"
 

@@ -3,9 +3,9 @@
 import pytest
 
 from pushpop.tasks import batch_rng
-from pushpop.tasks.grammar_file import parse_grammar
+from pushpop.tasks.grammar import parse_grammar
+from pushpop.tasks.grammar_task import LONGEST, translate
 from pushpop.tasks.registry import TASKS, get_task
-from pushpop.tasks.translation import LONGEST, translate
 
 TOLD = [name for name in TASKS if not name.startswith("chomsky/")]
 TOLD += [f"chomsky/{name}" for name in ("parity", "reverse", "duplicate", "bucket-sort")]

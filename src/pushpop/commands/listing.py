@@ -10,18 +10,32 @@ from pushpop.options import Command, argument, option
 if TYPE_CHECKING:
     from pushpop.tasks import LengthRange, Task
 
-EXAMPLE_SEED = 186
-EXAMPLE_LENGTH = 4
-EXAMPLE_LENGTHS = {
-    "gender": 5,
-    "duplicate": 3,
-    "chomsky/modular-arithmetic": 5,
-    "chomsky/modular-arithmetic-brackets": 5,
-    "chomsky/solve-equation": 7,
-    "chomsky/duplicate": 3,
+EXAMPLES = {
+    "copy": "a100 a17 a75 a43 ||| a100 a17 a75 a43",
+    "reverse": "a100 a17 a75 a43 ||| a43 a75 a17 a100",
+    "flip": "a100 a17 a75 a43 ||| a17 a100 a43 a75",
+    "svo-sov": "si15 vi7 oi7 oi1 ||| so15 oo7 oo1 vo7",
+    "gender": "the ne7 and the fe12 ||| das ng7 und die fg12",
+    "duplicate": "a100 a17 a75 ||| a100 a17 a75 a100 a17 a75",
+    "odds-first": "a100 a17 a75 a43 ||| a100 a75 a17 a43",
+    "brackets": "[ ( [ [ ||| ] ] ) ]",
+    "chomsky/even-pairs": "1 0 1 0 ||| 1",
+    "chomsky/parity": "1 0 1 0 ||| 0",
+    "chomsky/cycle-navigation": "2 0 1 1 ||| 0",
+    "chomsky/modular-arithmetic": "3 + 2 - 1 ||| 4",
+    "chomsky/stack-manipulation": "0 1 0 pop ||| 1 0 2 0 0",
+    "chomsky/reverse": "1 0 1 0 ||| 0 1 0 1",
+    "chomsky/modular-arithmetic-brackets": "( 0 - 1 ) ||| 4",
+    "chomsky/solve-equation": "( x - 1 ) = 4 ||| 0",
+    "chomsky/duplicate": "1 0 1 ||| 1 0 1 1 0 1",
+    "chomsky/missing-duplicate": "2 0 1 0 ||| 1",
+    "chomsky/odds-first": "1 0 1 0 ||| 0 0 1 1",
+    "chomsky/binary-addition": "0 1 2 1 ||| 1 1 2 0 0",
+    "chomsky/binary-multiplication": "0 1 2 1 ||| 0 1 2 0",
+    "chomsky/square-root": "1 0 1 0 ||| 1 1",
+    "chomsky/bucket-sort": "3 0 2 1 ||| 0 1 2 3",
 }
-"""Of the examples that `pushpop tasks` prints: with this seed and these lengths of the sources they
-show something and fit in a line."""
+"""Pairs that show what a task is and fit in a line; to draw them here would compile kernels."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +103,7 @@ class Tasks(Command):
                 for column in ("name", "summary")
             )
             for task in members:
-                length = EXAMPLE_LENGTHS.get(task.name, EXAMPLE_LENGTH)
-                example = _pair(task, EXAMPLE_SEED, 0, (length, length))
+                example = EXAMPLES[task.name]
                 print(f"  {task.name:{name_width}}  {task.summary:{summary_width}}  {example}")
             print()
         print("pushpop sample TASK draws more pairs. A .itg file is a task too: see docs/tasks.md")

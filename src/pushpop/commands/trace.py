@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pushpop.errors import InputError
 from pushpop.options import Command, argument, option
-from pushpop.streams import as_text
+from pushpop.stdio import as_text
 
 if TYPE_CHECKING:
     from pushpop.models import Transducer

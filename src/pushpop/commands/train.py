@@ -103,7 +103,6 @@ class Train(Command):
     def _new(self) -> "tuple[TrainConfig, str]":
         """The options that are given, here or in a file, and where the run goes."""
         from pushpop.training.config import TrainConfig, read_config_file
-        from pushpop.training.run import default_directory
 
         given = {**self.given, **({"task": self.task} if self.task else {})}
         in_file = read_config_file(self.config) if self.config else {}
@@ -116,6 +115,8 @@ class Train(Command):
         if "task" not in wanted and not self.print_config:
             raise InputError("no task given: expected pushpop train TASK, as in pushpop train copy")
         settings = TrainConfig.from_dict(wanted)
+        from pushpop.training.run import default_directory
+
         return settings, self.run or default_directory(settings)
 
 

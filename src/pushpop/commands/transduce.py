@@ -14,7 +14,7 @@ from pushpop.options import Command, argument, option
 if TYPE_CHECKING:
     from pushpop.models import Hypothesis, Transducer
     from pushpop.models.text import ParsedSource
-    from pushpop.tasks.pairs_lines import Line
+    from pushpop.tasks.pairs_text import Line
 
 PROMPT = "> "
 AT_ONCE = 256
@@ -69,8 +69,7 @@ class Transduce(Command):
         read_device("device", self.device)
         from pushpop.models.saving import find_model
         from pushpop.models.text import unknown_symbols
-        from pushpop.tasks.pairs_lines import lines_of
-        from pushpop.tasks.pairs_open import read_blocks, unpacked
+        from pushpop.tasks.pairs_text import lines_of, read_blocks, unpacked
         from pushpop.training.load import load_trained
         from pushpop.training.parallel import torch_threads
 
@@ -113,7 +112,7 @@ def check_sources_file(path: str) -> None:
     """Refuse a file that is there for something else, before a model is loaded."""
     from pathlib import Path
 
-    from pushpop.tasks.pairs_open import is_csv
+    from pushpop.tasks.pairs_text import is_csv
 
     if not Path(path).exists():
         raise InputError(
@@ -133,7 +132,7 @@ def parse_line(
     """
     from pushpop.models import Tagger
     from pushpop.models.text import describe_sources, parse_source
-    from pushpop.tasks.pairs_lines import check_text
+    from pushpop.tasks.pairs_text import check_text
 
     if (bad := check_text(text)) is not None:
         raise InputError(f"{where}:{bad.column}: {bad.what}")

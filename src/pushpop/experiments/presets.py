@@ -23,7 +23,7 @@ from typing import Any
 
 from pushpop.errors import InputError, did_you_mean, reading
 from pushpop.experiments.paper import model_name, model_options
-from pushpop.tasks.pairs_open import is_pairs_file
+from pushpop.tasks.pairs_text import is_pairs_file
 from pushpop.training import TrainConfig
 from pushpop.training.config import CHANGEABLE
 from pushpop.training.run import task_stem

@@ -39,7 +39,7 @@ from pushpop.experiments.tables import (
     size_table,
 )
 from pushpop.files import write_file
-from pushpop.tasks.pairs_open import is_pairs_file
+from pushpop.tasks.pairs_text import is_pairs_file
 
 if TYPE_CHECKING:
     from rich.table import Table as TerminalTable

@@ -26,8 +26,8 @@ from pushpop.models.decoding import (
 from pushpop.models.text import target_symbols, target_text
 from pushpop.models.transducer import Transducer
 from pushpop.tasks import Batch, Pairs, Vocabulary, batch_rng, make_line_batch
+from pushpop.tasks.base import IntArray
 from pushpop.tasks.pairs_text import TextForm
-from pushpop.tasks.ragged import IntArray
 
 TOGETHER = 256
 """Lines that are drawn at once. Which ones a seed gives depends on it."""

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
         make_line_batch,
         make_tag_batch,
     )
-    from pushpop.tasks.grammar import Grammar, Link, Rule
-    from pushpop.tasks.grammar_file import parse_grammar, read_grammar
-    from pushpop.tasks.itg import GrammarTask
+    from pushpop.tasks.grammar import Grammar, Link, Rule, parse_grammar, read_grammar
+    from pushpop.tasks.grammar_task import GrammarTask
     from pushpop.tasks.lengths import LengthRange, parse_lengths
     from pushpop.tasks.registry import TASKS, get_task
     from pushpop.tasks.vocabulary import Vocabulary
@@ -44,28 +43,4 @@ __all__ = [
     "read_grammar",
 ]
 
-import_when_asked(
-    __name__,
-    {
-        "Pairs": "base",
-        "Task": "base",
-        "batch_rng": "base",
-        "Batch": "batching",
-        "batches": "batching",
-        "draw_batch": "batching",
-        "make_batch": "batching",
-        "make_line_batch": "batching",
-        "make_tag_batch": "batching",
-        "Grammar": "grammar",
-        "Link": "grammar",
-        "Rule": "grammar",
-        "parse_grammar": "grammar_file",
-        "read_grammar": "grammar_file",
-        "GrammarTask": "itg",
-        "LengthRange": "lengths",
-        "parse_lengths": "lengths",
-        "TASKS": "registry",
-        "get_task": "registry",
-        "Vocabulary": "vocabulary",
-    },
-)
+import_when_asked(__name__)

@@ -1,4 +1,5 @@
-"""What a task is: pairs of sequences, drawn at random, reproducibly, without a model in sight.
+"""What a task is: pairs of sequences, drawn at random, reproducibly, without a model in sight; and
+arrays of sequences laid end to end.
 
 All randomness comes from the generator that is passed in, and only through its `random()`: that
 method takes 53 bits of the bit generator's stream a number, on every platform and in compiled
@@ -10,17 +11,37 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from itertools import chain
-from typing import Any
+from itertools import chain, pairwise
 
 import numpy as np
-from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
 from pushpop.errors import InputError
 from pushpop.tasks.lengths import LengthRange, check_request
-from pushpop.tasks.ragged import IntArray, split
 from pushpop.tasks.vocabulary import Vocabulary
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+def starts_of(lengths: IntArray) -> IntArray:
+    """Where each row begins when rows of these lengths are laid end to end."""
+    starts: IntArray = np.cumsum(lengths) - lengths
+    return starts
+
+
+def places(lengths: IntArray) -> tuple[IntArray, IntArray]:
+    """The row of every symbol, and its position in that row, when rows of these lengths are laid
+    end to end: lengths 2, 3 give rows 0 0 1 1 1 and positions 0 1 0 1 2."""
+    ends = np.cumsum(lengths)
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    return rows, np.arange(len(rows)) - (ends - lengths)[rows]
+
+
+def split(flat: IntArray, lengths: IntArray) -> list[IntArray]:
+    """The rows again, as views."""
+    ends = np.cumsum(lengths).tolist()
+    return [flat[start:end] for start, end in pairwise([0, *ends])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,22 +114,9 @@ def batch_rng(seed: int, stream: str, index: int) -> np.random.Generator:
     for given, what in ((seed, "seed"), (index, "batch index")):
         if not 0 <= given < 2**64:
             raise InputError(f"{what} {given}: expected a number from 0 to 2**64 - 1")
-    key = _Key(np.array([seed, _stream_number(stream)], np.uint64))
+    key = np.array([seed, _stream_number(stream)], np.uint64)
     counter = np.array([0, 0, 0, index], np.uint64)
-    philox = np.random.Philox(key, counter=counter)  # type: ignore[arg-type]  # stubs are narrower
-    return np.random.Generator(philox)
-
-
-class _Key(ISeedSequence):
-    """A key for Philox to take as it is. So does its argument `key`, but only after it has asked
-    the system for entropy that it then throws away, which takes as long as drawing a batch."""
-
-    def __init__(self, words: NDArray[np.uint64]) -> None:
-        self.words = words
-
-    def generate_state(self, n_words: int, dtype: Any = np.uint64) -> NDArray[np.uint64]:
-        """The two words of the key, which is all that Philox asks for."""
-        return self.words
+    return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
 
 @cache

@@ -32,10 +32,11 @@ from itertools import count
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from pushpop.errors import InputError
-from pushpop.tasks.base import Pairs, Task, batch_rng
+from pushpop.tasks.base import IntArray, Pairs, Task, batch_rng, places
 from pushpop.tasks.lengths import LengthRange
 from pushpop.tasks.vocabulary import Vocabulary
 
@@ -59,41 +60,57 @@ class Batch:
 
 def make_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
     """Join the pairs' sides and pad them to the longest."""
-    from pushpop.tasks.kernels import join
-
-    if not len(pairs):
-        raise InputError("no pairs to make a batch of")
-    specials = (vocabulary.SOS, vocabulary.SEP, vocabulary.EOS)
-    starts = (
-        vocabulary.source_input_start,
-        vocabulary.target_input_start,
-        vocabulary.target_output_start,
+    inputs, outputs, mask, lengths = _blank_batch(
+        pairs, pairs.source_lengths + pairs.target_lengths + 2
     )
-    arrays = join(
-        pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths, specials, starts
-    )
-    return Batch(*map(torch.from_numpy, arrays))
+    every = np.arange(len(pairs))
+    rows, steps = places(pairs.source_lengths)
+    inputs[0] = vocabulary.SOS
+    inputs[steps + 1, rows] = pairs.source + vocabulary.source_input_start
+    separators = pairs.source_lengths + 1
+    inputs[separators, every] = vocabulary.SEP
+    rows, steps = places(pairs.target_lengths)
+    steps += separators[rows]
+    inputs[steps + 1, rows] = pairs.target + vocabulary.target_input_start
+    outputs[steps, rows] = pairs.target + vocabulary.target_output_start
+    outputs[lengths - 1, every] = vocabulary.EOS
+    mask[steps, rows] = mask[lengths - 1, every] = True
+    return Batch(*map(torch.from_numpy, (inputs, outputs, lengths, mask)))
 
 
 def make_tag_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
     """Align the pairs' sides for a tagger, and pad them to the longest. A tagger never has to say
     that it has finished, so its output ids are the numbers of target symbols, without EOS."""
-    from pushpop.tasks.kernels import align
-
-    if not len(pairs):
-        raise InputError("no pairs to make a batch of")
-    blank = -1
-    if vocabulary.blank is not None:
-        blank = int(vocabulary.encode_source([vocabulary.blank])[0]) + vocabulary.source_input_start
-    elif (differ := pairs.source_lengths != pairs.target_lengths).any():
+    has_blank = vocabulary.blank is not None
+    differ = pairs.source_lengths != pairs.target_lengths
+    if not has_blank and differ.any():
         row = int(differ.argmax())
         raise InputError(
             f"pair {row}: {pairs.source_lengths[row]} source symbols and "
             f"{pairs.target_lengths[row]} labels, expected a label for every symbol"
         )
-    sides = (pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths)
-    arrays = align(*sides, blank, vocabulary.source_input_start)
-    return Batch(*map(torch.from_numpy, arrays))
+    steps_in_all = pairs.source_lengths + (pairs.target_lengths if has_blank else 0)
+    inputs, outputs, mask, lengths = _blank_batch(pairs, steps_in_all)
+    rows, steps = places(pairs.source_lengths)
+    inputs[steps, rows] = pairs.source + vocabulary.source_input_start
+    rows, steps = places(pairs.target_lengths)
+    if vocabulary.blank is not None:
+        (blank,) = vocabulary.encode_source([vocabulary.blank])
+        steps += pairs.source_lengths[rows]
+        inputs[steps, rows] = blank + vocabulary.source_input_start
+    outputs[steps, rows] = pairs.target
+    mask[steps, rows] = True
+    return Batch(*map(torch.from_numpy, (inputs, outputs, lengths, mask)))
+
+
+def _blank_batch(
+    pairs: Pairs, lengths: IntArray
+) -> tuple[IntArray, IntArray, NDArray[np.bool_], IntArray]:
+    """Inputs, outputs and mask of zeros for sequences of these lengths, and the lengths."""
+    if not len(pairs):
+        raise InputError("no pairs to make a batch of")
+    shape = int(lengths.max()), len(lengths)
+    return np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.bool_), lengths
 
 
 def make_line_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:

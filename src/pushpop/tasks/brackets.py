@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pushpop.tasks.base import Pairs, Task, draw_lengths
+from pushpop.tasks.base import FloatArray, Pairs, Task, draw_lengths
 from pushpop.tasks.lengths import LengthRange
-from pushpop.tasks.ragged import FloatArray
 from pushpop.tasks.vocabulary import Vocabulary
 
 

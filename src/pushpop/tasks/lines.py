@@ -15,15 +15,22 @@ from typing import Literal
 import numpy as np
 
 from pushpop.errors import InputError, reading
-from pushpop.tasks.base import Pairs, batch_rng
+from pushpop.tasks.base import IntArray, Pairs, batch_rng
 from pushpop.tasks.batching import Batch, make_line_batch
 from pushpop.tasks.pairs import batches_of_epoch
-from pushpop.tasks.pairs_columns import LOOKED_AT, guess_symbols
-from pushpop.tasks.pairs_lines import BOM, BadLine, check_line
-from pushpop.tasks.pairs_open import GZIP, GZIP_START, is_csv, read_blocks
-from pushpop.tasks.pairs_rows import HEADER_NAMES, SEPARATORS, BadRow
-from pushpop.tasks.pairs_text import Normalise, Symbols, TextForm
-from pushpop.tasks.ragged import IntArray
+from pushpop.tasks.pairs_file import HEADER_NAMES, LOOKED_AT, SEPARATORS, BadRow, guess_symbols
+from pushpop.tasks.pairs_text import (
+    BOM,
+    GZIP,
+    GZIP_START,
+    BadLine,
+    Normalise,
+    Symbols,
+    TextForm,
+    check_line,
+    is_csv,
+    read_blocks,
+)
 from pushpop.tasks.vocabulary import Vocabulary
 
 SMILES = ".smi"

@@ -11,11 +11,10 @@ from functools import lru_cache
 import numpy as np
 
 from pushpop.errors import InputError
-from pushpop.tasks.base import Pairs, batch_rng
+from pushpop.tasks.base import FloatArray, IntArray, Pairs, batch_rng
 from pushpop.tasks.batching import BATCH_MAKERS, Batch
 from pushpop.tasks.pairs_file import Pair
 from pushpop.tasks.pairs_text import UNKNOWN
-from pushpop.tasks.ragged import FloatArray, IntArray
 from pushpop.tasks.vocabulary import Vocabulary
 
 POOL = 16

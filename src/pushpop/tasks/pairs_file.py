@@ -1,8 +1,11 @@
 """A file of pairs: columns between tabs, without quotes, or between commas, as in CSV; UTF-8.
 
-A bad row is named, or skipped.
+A bad row is named, or skipped. Which column is what, and how its sides are written, is told by the
+user or guessed, and said.
 """
 
+import csv
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -11,11 +14,183 @@ from pathlib import Path
 from typing import Literal
 
 from pushpop.errors import InputError, reading
-from pushpop.tasks.pairs_columns import Columns, guess_columns, guess_symbols, parse_columns
-from pushpop.tasks.pairs_lines import BadLine, check_text, lines_of
-from pushpop.tasks.pairs_open import is_csv, read_blocks
-from pushpop.tasks.pairs_rows import SEPARATORS, BadRow, Row, Separator, is_header
-from pushpop.tasks.pairs_text import FEATURE_SEPARATOR, Normalise, Symbols, TextForm
+from pushpop.tasks.pairs_text import (
+    FEATURE_SEPARATOR,
+    BadLine,
+    Normalise,
+    Symbols,
+    TextForm,
+    check_text,
+    is_csv,
+    lines_of,
+    read_blocks,
+)
+
+HEADER_NAMES = {
+    *("source", "target", "src", "tgt", "trg", "input", "output", "inputs", "outputs"),
+    *("label", "labels", "tag", "tags", "features"),
+}
+"""What columns are called in a header, and what is hardly ever a source or a target itself."""
+
+
+class BadRow(InputError):
+    """A row that is no pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The fields of a line, and where it is, as in pairs.tsv:17."""
+
+    where: str
+    line: str
+    fields: Sequence[str]
+    separator: "Separator"
+
+    def bad(self, column: int, what: str, offset: int = 0) -> BadRow:
+        """What is wrong in a column, with the character at which it begins, from 1."""
+        return BadRow(f"{self.where}:{self.separator.start(self.line, column) + offset}: {what}")
+
+
+@dataclass(frozen=True)
+class Separator:
+    """What stands between the columns of a file."""
+
+    name: str
+    mark: str
+    may_have_header: bool = False
+    """A first line of nothing but names of columns is no pair."""
+
+    def row(self, where: str, line: str) -> Row:
+        """The fields of a line."""
+        return Row(where, line, line.split(self.mark), self)
+
+    def start(self, line: str, column: int) -> int:
+        """The character at which a column begins, from 1; past the last one, the line's end."""
+        at = -1
+        for _ in range(column):
+            at = self._next(line, at + 1)
+            if at < 0:
+                return len(line) + 1
+        return at + 2
+
+    def _next(self, line: str, at: int) -> int:
+        return line.find(self.mark, at)
+
+
+class CSV(Separator):
+    """Commas; a field with one is put in quotes, and a quote in there is written twice."""
+
+    def row(self, where: str, line: str) -> Row:
+        """The fields of a line, which must end with it."""
+        try:
+            fields = next(csv.reader([line], strict=True))
+        except csv.Error as error:
+            what = (
+                "a quote that is not closed in its line" if "end of data" in str(error) else error
+            )
+            at = line.rfind('"') + 1
+            raise BadRow(f'{where}:{at}: {what}; expected fields as in a,"b, c",d') from None
+        for column, field in enumerate(fields):
+            start = self.start(line, column) - 1
+            if '"' in field and not line.startswith('"', start):
+                # most likely the rest of a field that began in the line before
+                at = line.index('"', start) + 1
+                what = "a quote in a field that does not begin with one"
+                raise BadRow(f'{where}:{at}: {what}; expected fields as in a,"b, c",d')
+        return Row(where, line, fields, self)
+
+    def _next(self, line: str, at: int) -> int:
+        if line.startswith('"', at):  # pairs of quotes inside, until a single one
+            at = line.find('"', at + 1)
+            while line.startswith('""', at):
+                at = line.find('"', at + 2)
+        return line.find(self.mark, at)
+
+
+SEPARATORS = {"tabs": Separator("tab", "\t"), "csv": CSV("comma", ",", may_have_header=True)}
+
+
+def is_header(fields: Sequence[str]) -> bool:
+    """Whether the fields are all names that columns have, and no two the same."""
+    names = [field.strip().lower() for field in fields]
+    return len(names) > 1 and len(set(names)) == len(names) and HEADER_NAMES.issuperset(names)
+
+
+LOOKED_AT = 2000
+"""Rows that a guess is based on."""
+
+Fields = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Numbers of columns, from 0. `count`: how many a row must have; `None`: enough for these."""
+
+    source: int
+    target: int
+    features: int | None = None
+    count: int | None = None
+
+    @property
+    def numbers(self) -> list[int]:
+        """The columns that are used."""
+        used = [self.source, self.target, self.features]
+        return [number for number in used if number is not None]
+
+    def __str__(self) -> str:
+        names = zip(("source", "target", "features"), self.numbers, strict=False)
+        return ", ".join(f"{name} in column {number + 1}" for name, number in names)
+
+
+def parse_columns(text: str) -> Columns:
+    """Read `1,2` (source, target) or `1,3,2` (source, target, features)."""
+    parts = text.replace(" ", "").split(",")
+    if not 2 <= len(parts) <= 3 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise InputError(
+            f"columns is {text!r}, expected the numbers of the source and the target column, as in "
+            "1,2, or of source, target and features, as in 1,3,2; the first column is 1"
+        )
+    numbers = [int(part) - 1 for part in parts]
+    if len(set(numbers)) < len(numbers):
+        raise InputError(f"columns is {text!r}: the same column twice")
+    return Columns(numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else None)
+
+
+def guess_columns(rows: Sequence[Fields], where: str, separator: str = "tab") -> Columns:
+    """Two columns are source and target; a column of `A;B` lists besides two others, features."""
+    rows = rows[:LOOKED_AT]
+    count = Counter(map(len, rows)).most_common(1)[0][0]
+    if count < 2:
+        raise InputError(
+            f"{where}: no {separator}{_other_separator(rows)}; expected source, {separator}, target"
+        )
+    rows = [row for row in rows if len(row) == count]
+    listed = [
+        column
+        for column in range(count)
+        if 2 * sum(FEATURE_SEPARATOR in row[column].strip(";") for row in rows) > len(rows)
+    ]
+    if count < 3 or len(listed) != 1:
+        return Columns(0, 1, count=count)
+    source, target = [column for column in range(count) if column != listed[0]][:2]
+    return Columns(source, target, listed[0], count)
+
+
+def guess_symbols(texts: Sequence[str]) -> Symbols:
+    """Spaces separate symbols if at least half of the texts have one inside."""
+    texts = texts[:LOOKED_AT]
+    spaced = sum(" " in text.strip(" ") for text in texts)
+    return "spaces" if 2 * spaced >= len(texts) else "chars"
+
+
+def _other_separator(rows: Sequence[Fields]) -> str:
+    names = {"|||": "'|||'", ";": "semicolons", ",": "commas", "\t": "tabs"}
+    names["  "] = "several spaces"
+    for mark, name in names.items():
+        if 2 * sum(mark in row[0].strip() for row in rows) > len(rows):
+            return f", but {name}"
+    return ""
+
 
 Pair = tuple[list[str], list[str]]
 """Source and target as symbols, features before the source."""

@@ -1,11 +1,219 @@
-"""How the text of a pair becomes symbols, and symbols become text again."""
+"""The text of pairs that somebody else made: unpacked, split into lines, checked, and turned into
+symbols.
 
-from collections.abc import Iterable, Mapping
+A line ends with LF or CRLF. Whatever cannot be meant is found with its line and column, counted in
+characters from 1: bytes that are no UTF-8, control characters, and so on.
+"""
+
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast, get_args
 from unicodedata import normalize
 
-from pushpop.errors import InputError, did_you_mean
+from pushpop.errors import InputError, did_you_mean, reading
+
+ENDINGS = (".tsv", ".txt", ".tab", ".csv")
+"""How the name of a file of pairs ends; .gz may follow."""
+GZIP, CSV = ".gz", ".csv"
+GZIP_START = b"\x1f\x8b"
+KINDS_OF_FILE = {
+    b"\xff\xfe": "UTF-16 text; save it as UTF-8",
+    b"\xfe\xff": "UTF-16 text; save it as UTF-8",
+    b"PK\x03\x04": "a zip file or a spreadsheet; export it as tab-separated text",
+    b"BZh": "a bzip2 file; unpack it first",
+    b"\xfd7zXZ\x00": "an xz file; unpack it first",
+    b"\x28\xb5\x2f\xfd": "a zstd file; unpack it first",
+    b"%PDF": "a PDF; expected text",
+}
+
+
+def is_pairs_file(name: str) -> bool:
+    """Whether a task's name is the path of a file of pairs."""
+    return name.lower().removesuffix(GZIP).endswith(ENDINGS)
+
+
+def is_csv(path: str | Path) -> bool:
+    """Whether columns lie between commas, with quotes where needed."""
+    return str(path).lower().removesuffix(GZIP).endswith(CSV)
+
+
+def stem_of(path: str | Path) -> str:
+    """The file's name without its ending, nor that of gzip."""
+    name = Path(path).name
+    return Path(name[: -len(GZIP)] if name.lower().endswith(GZIP) else name).stem
+
+
+def describe_endings() -> str:
+    """The endings of files of pairs, in words."""
+    return f"{', '.join(ENDINGS)} (or one of them with {GZIP})"
+
+
+def count_lines(path: str | Path, most: int) -> int:
+    """The lines of a file, at most so many; 0 if it cannot be read, which its reader will tell."""
+    found = 0
+    try:
+        for block in read_blocks(path):
+            found += block.count(b"\n")
+            if found >= most:
+                return most
+    except InputError:
+        return 0
+    return found
+
+
+def read_blocks(path: str | Path, raw: bytes | None = None) -> Iterator[bytes]:
+    """The text of a file piece by piece, unpacked on the way; `InputError` if it cannot be text, or
+    breaks off. `raw`: the bytes of the file, if they have been read.
+
+    A file is unpacked if it begins as gzip files do, whatever its name is.
+    """
+    path = Path(path)
+    with reading(path):
+        if path.is_dir():
+            raise InputError(f"{path}: a directory, expected a file of pairs")
+        with open(path, "rb") if raw is None else io.BytesIO(raw) as file:
+            yield from _checked(path, unpacked(str(path), cast("BinaryIO", file)))
+
+
+def blocks_of(stream: BinaryIO) -> Iterator[bytes]:
+    """What has arrived, piece by piece, without waiting for more."""
+    read = cast("io.BufferedReader", stream).read1
+    while block := read(2**16):
+        yield block
+
+
+def unpacked(name: str, stream: BinaryIO | io.BufferedReader) -> Iterator[bytes]:
+    """What has arrived, piece by piece, unpacked if the stream begins as gzip files do."""
+    if not isinstance(stream, io.BufferedReader):  # a buffer to peek into
+        stream = io.BufferedReader(cast("io.RawIOBase", stream))
+    head = stream.peek(1)[:2]
+    if not head or not GZIP_START.startswith(head):  # from a pipe, a single byte may come first
+        if head and name.lower().endswith(GZIP):
+            raise InputError(f"{name}: its name ends in {GZIP}, and it is no gzip file")
+        yield from blocks_of(stream)
+        return
+    try:
+        with gzip.GzipFile(fileobj=stream) as text:
+            yield from blocks_of(cast("BinaryIO", text))
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{name}: a gzip file that is cut off or damaged: {error}") from None
+
+
+def _checked(path: Path, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    head = next(blocks, b"")
+    if b"\r" in head and b"\n" not in head:
+        head += next(blocks, b"")
+    _check_head(path, head)
+    yield head
+    yield from blocks
+
+
+def _check_head(path: Path, head: bytes) -> None:
+    """Refuse what cannot be text with lines, by the beginning of the file."""
+    for start, kind in KINDS_OF_FILE.items():
+        if head.startswith(start):
+            raise InputError(f"{path}: {kind}")
+    if not head:
+        raise InputError(f"{path}: the file is empty, expected text")
+    zeros = sorted([head[0:200:2].count(0), head[1:200:2].count(0)])
+    if zeros[0] > 20:
+        raise InputError(f"{path}: many of its bytes are 0: not text")
+    if zeros[1] > 50:
+        raise InputError(f"{path}: every other byte is 0, as in UTF-16; save it as UTF-8")
+    if b"\r" in head and b"\n" not in head and 0 not in head:
+        raise InputError(f"{path}:1: lines end with CR alone; save it with LF or CRLF")
+
+
+LONGEST = 20_000
+"""Characters in a line: far beyond any pair that a model could learn."""
+
+MOST_BYTES = 4 * LONGEST + 100
+"""Bytes of a line after which the rest of it is not even kept."""
+BOM = b"\xef\xbb\xbf"
+BAD = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffd\ufffe\uffff]")
+NAMES = {
+    "\x00": "a NUL character",
+    "\r": "a carriage return inside a line",
+    "\n": "a line feed",
+    "\x85": "a next-line character",
+    "\u2028": "a line separator",
+    "\u2029": "a paragraph separator",
+    "\ufeff": "a byte order mark inside the text",
+    "\ufffd": "a replacement character, left by a faulty conversion",
+    "\ufffe": "a character that does not exist",
+    "\uffff": "a character that does not exist",
+}
+
+
+@dataclass(frozen=True)
+class BadLine:
+    """What is wrong with a line, and at which of its characters (from 1)."""
+
+    column: int
+    what: str
+
+
+TOO_LONG = BadLine(LONGEST + 1, f"more than {LONGEST:,} characters, expected at most that")
+
+Line = tuple[int, str | BadLine]
+"""Its number, from 1, and its text."""
+
+
+def lines_of(blocks: Iterable[bytes]) -> Iterator[list[Line]]:
+    """The lines that end in each block; a byte order mark at the start is no text."""
+    rest, number, offset, endless = b"", 1, 0, False
+    for block in blocks:
+        *whole, rest = (rest + block).split(b"\n")
+        found: list[Line] = []
+        for line in whole:
+            if not endless:
+                found.append((number, _line(line, number, offset)))
+            number, offset, endless = number + 1, offset + len(line) + 1, False
+        if len(rest) > MOST_BYTES:  # it may have no end: neither kept nor waited for
+            if not endless:
+                found.append((number, TOO_LONG))
+            offset, rest, endless = offset + len(rest), b"", True
+        if found:
+            yield found
+    if rest and not endless:
+        yield [(number, _line(rest, number, offset))]
+
+
+def _line(line: bytes, number: int, offset: int) -> str | BadLine:
+    text = line.removesuffix(b"\r")
+    if number == 1 and text.startswith(BOM):
+        return check_line(text.removeprefix(BOM), len(BOM))
+    return check_line(text, offset)
+
+
+def check_line(line: bytes, offset: int = 0) -> str | BadLine:
+    """A line as text, or what is wrong with it; `offset` is where in the file it begins."""
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        column = len(line[: error.start].decode("utf-8")) + 1
+        byte = line[error.start]
+        return BadLine(column, f"byte 0x{byte:02x} at offset {offset + error.start} is not UTF-8")
+    return check_text(text) or text
+
+
+def check_text(text: str) -> BadLine | None:
+    """What must not be in a line of text, if something is."""
+    if len(text) > LONGEST:
+        return BadLine(LONGEST + 1, f"{len(text):,} characters, expected at most {LONGEST:,}")
+    found = BAD.search(text)
+    if found is None:
+        return None
+    character = found[0]
+    half = "\ud800" <= character <= "\udfff"  # of an argument, say, that is no UTF-8
+    name = NAMES.get(character, "half a character" if half else "a control character")
+    return BadLine(found.start() + 1, f"{name} (U+{ord(character):04X})")
+
 
 Symbols = Literal["chars", "spaces"]
 Normalise = Literal["nfc", "nfkc", "none"]

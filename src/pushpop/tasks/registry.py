@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pushpop.errors import InputError, did_you_mean, reading
-from pushpop.tasks.pairs_open import describe_endings, is_pairs_file
+from pushpop.tasks.pairs_text import describe_endings, is_pairs_file
 
 if TYPE_CHECKING:
     from pushpop.tasks.base import Task
@@ -24,7 +24,7 @@ def _make(module: str, name: str) -> "Task":
 
 
 def _packaged_grammar(name: str) -> "Task":
-    from pushpop.tasks.itg import GrammarTask
+    from pushpop.tasks.grammar_task import GrammarTask
 
     return GrammarTask.packaged(name)
 
@@ -41,19 +41,17 @@ TASKS: dict[str, "Callable[[], Task]"] = {
     "chomsky/even-pairs": partial(_make, "chomsky", "EvenPairs"),
     "chomsky/parity": partial(_make, "chomsky", "Parity"),
     "chomsky/cycle-navigation": partial(_make, "chomsky", "CycleNavigation"),
-    "chomsky/modular-arithmetic": partial(_make, "chomsky_arithmetic", "ModularArithmetic"),
+    "chomsky/modular-arithmetic": partial(_make, "chomsky", "ModularArithmetic"),
     "chomsky/stack-manipulation": partial(_make, "chomsky", "StackManipulation"),
     "chomsky/reverse": partial(_make, "chomsky", "Reverse"),
-    "chomsky/modular-arithmetic-brackets": partial(
-        _make, "chomsky_arithmetic", "ModularArithmeticBrackets"
-    ),
-    "chomsky/solve-equation": partial(_make, "chomsky_arithmetic", "SolveEquation"),
+    "chomsky/modular-arithmetic-brackets": partial(_make, "chomsky", "ModularArithmeticBrackets"),
+    "chomsky/solve-equation": partial(_make, "chomsky", "SolveEquation"),
     "chomsky/duplicate": partial(_make, "chomsky", "Duplicate"),
     "chomsky/missing-duplicate": partial(_make, "chomsky", "MissingDuplicate"),
     "chomsky/odds-first": partial(_make, "chomsky", "OddsFirst"),
-    "chomsky/binary-addition": partial(_make, "chomsky_arithmetic", "BinaryAddition"),
-    "chomsky/binary-multiplication": partial(_make, "chomsky_arithmetic", "BinaryMultiplication"),
-    "chomsky/square-root": partial(_make, "chomsky_arithmetic", "SquareRoot"),
+    "chomsky/binary-addition": partial(_make, "chomsky", "BinaryAddition"),
+    "chomsky/binary-multiplication": partial(_make, "chomsky", "BinaryMultiplication"),
+    "chomsky/square-root": partial(_make, "chomsky", "SquareRoot"),
     "chomsky/bucket-sort": partial(_make, "chomsky", "BucketSort"),
 }
 
@@ -62,8 +60,8 @@ def get_task(name: str) -> "Task":
     """The task of that name; a name that ends in .itg is the path of a grammar file."""
     check_task(name)
     if name.endswith(GRAMMAR_FILE):
-        from pushpop.tasks.grammar_file import read_grammar
-        from pushpop.tasks.itg import GrammarTask
+        from pushpop.tasks.grammar import read_grammar
+        from pushpop.tasks.grammar_task import GrammarTask
 
         return GrammarTask(read_grammar(name))
     return TASKS[name]()

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pushpop.tasks.base import PAPER, Pairs, Task, draw_integers, draw_lengths
+from pushpop.tasks.base import PAPER, IntArray, Pairs, Task, draw_integers, draw_lengths, places
 from pushpop.tasks.lengths import LengthRange
-from pushpop.tasks.ragged import IntArray, places
 from pushpop.tasks.vocabulary import Vocabulary
 
 

@@ -12,12 +12,14 @@ string. Nothing ever has to predict padding, SOS or SEP, so the output table has
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from pushpop.errors import InputError, did_you_mean
-from pushpop.tasks.ragged import IntArray
+
+if TYPE_CHECKING:
+    from pushpop.tasks.base import IntArray
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,11 @@ class Vocabulary:
         """Rows of the output table: EOS and the target symbols."""
         return self.target_output_start + len(self.target)
 
-    def encode_source(self, symbols: Iterable[str]) -> IntArray:
+    def encode_source(self, symbols: Iterable[str]) -> "IntArray":
         """The symbols' numbers; add `source_input_start` for input ids."""
         return _encode(symbols, self._source_numbers, "source", self.unknown)
 
-    def encode_target(self, symbols: Iterable[str]) -> IntArray:
+    def encode_target(self, symbols: Iterable[str]) -> "IntArray":
         """The symbols' numbers; add `target_input_start` or `target_output_start` for ids."""
         return _encode(symbols, self._target_numbers, "target", self.unknown)
 
@@ -128,7 +130,7 @@ class Vocabulary:
 
 def _encode(
     symbols: Iterable[str], numbers: Mapping[str, int], side: str, unknown: str | None
-) -> IntArray:
+) -> "IntArray":
     if unknown is not None:
         other = numbers[unknown]
         return np.array([numbers.get(symbol, other) for symbol in symbols], np.int64)

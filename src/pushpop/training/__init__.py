@@ -12,13 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Diverged", "RunDirectory", "TrainConfig", "read_config_file", "train"]
 
-import_when_asked(
-    __name__,
-    {
-        "TrainConfig": "config",
-        "read_config_file": "config",
-        "train": "loop",
-        "RunDirectory": "run",
-        "Diverged": "trainer",
-    },
-)
+import_when_asked(__name__)

@@ -5,7 +5,7 @@ header, as text, everything else as JSON and the SHA-256 of the file with the di
 characters set to zeros. So any bit that changes, the digest's included, is noticed.
 
 A file is written under another name, flushed and renamed. The two latest and the one with the best
-average training perplexity are kept.
+average training perplexity are kept. Which ones there are is told without torch.
 """
 
 import json
@@ -16,16 +16,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
-
-from safetensors import SafetensorError
-from safetensors.torch import load as parse_tensors
-from safetensors.torch import save as pack_tensors
-from torch import Tensor
-from torch.optim import Optimizer
+from typing import TYPE_CHECKING, Any
 
 from pushpop.errors import InputError, reading, writing
 from pushpop.files import write_file
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
 
 FORMAT = "pushpop checkpoint 1"
 NAME = re.compile(r"step-(\d{8,})\.safetensors")
@@ -37,7 +35,7 @@ ZEROS = b"0" * 64
 class Checkpoint:
     """What a run needs to go on: tensors by name, and plain values."""
 
-    tensors: dict[str, Tensor]
+    tensors: "dict[str, Tensor]"
     data: dict[str, Any]
 
 
@@ -110,6 +108,8 @@ def load_latest(
 
 def pack(checkpoint: Checkpoint) -> bytes:
     """The bytes of a checkpoint's file."""
+    from safetensors.torch import save as pack_tensors
+
     tensors = {
         name: tensor.detach().cpu().contiguous() for name, tensor in checkpoint.tensors.items()
     }
@@ -122,6 +122,9 @@ def pack(checkpoint: Checkpoint) -> bytes:
 
 def unpack(data: bytes) -> Checkpoint:
     """Undo `pack`."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load as parse_tensors
+
     place = _digest_place(data)
     blank = data[: place.start(1)] + ZEROS + data[place.end(1) :]
     found, wanted = sha256(blank).hexdigest(), place[1].decode()
@@ -137,13 +140,13 @@ def unpack(data: bytes) -> Checkpoint:
         raise InputError(f"not a checkpoint: {error}") from None
 
 
-def optimiser_tensors(optimiser: Optimizer) -> dict[str, Tensor]:
+def optimiser_tensors(optimiser: "Optimizer") -> "dict[str, Tensor]":
     """An optimiser's state, which must be tensors only, by number of parameter and name."""
     state = optimiser.state_dict()["state"]
     return {f"{k}.{name}": value for k, part in state.items() for name, value in part.items()}
 
 
-def restore_optimiser(optimiser: Optimizer, tensors: Mapping[str, Tensor], rate: float) -> None:
+def restore_optimiser(optimiser: "Optimizer", tensors: "Mapping[str, Tensor]", rate: float) -> None:
     """Put such tensors back into an optimiser over the same parameters, with a learning rate."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():

@@ -22,9 +22,8 @@ from pushpop.models.config import (
 )
 from pushpop.options import NOT_GIVEN, option, read_option, read_value
 from pushpop.tasks import LengthRange, parse_lengths
-from pushpop.tasks.pairs_columns import parse_columns
-from pushpop.tasks.pairs_open import is_pairs_file
-from pushpop.tasks.pairs_text import Normalise
+from pushpop.tasks.pairs_file import parse_columns
+from pushpop.tasks.pairs_text import Normalise, is_pairs_file
 from pushpop.tasks.registry import answers_at_blanks, check_task
 from pushpop.training.recipes import RECIPES, RecipeName
 

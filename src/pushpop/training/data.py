@@ -14,8 +14,7 @@ from pushpop.tasks import Batch, LengthRange, Vocabulary, batch_rng, batches, ge
 from pushpop.tasks.batching import BATCH_MAKERS
 from pushpop.tasks.pairs import PairsData, encode_pairs, hold_out, vocabulary_of
 from pushpop.tasks.pairs_file import PairsFile, PairsOptions, pair_key, read_pairs
-from pushpop.tasks.pairs_open import is_pairs_file
-from pushpop.tasks.pairs_text import TextForm
+from pushpop.tasks.pairs_text import TextForm, is_pairs_file
 from pushpop.training.config import TrainConfig
 
 Contents = Mapping[str, bytes]

@@ -6,7 +6,7 @@ What a recipe leaves out keeps the default, which is the paper's.
 from collections.abc import Callable
 from typing import Any, Literal
 
-from pushpop.tasks.pairs_open import count_lines
+from pushpop.tasks.pairs_text import count_lines
 
 RecipeName = Literal["paper", "pushpop", "chomsky", "pairs", "labels", "by-task"]
 Recipe = Callable[[str, str, int], dict[str, Any]]

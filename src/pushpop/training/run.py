@@ -23,8 +23,7 @@ from pushpop.devices import gpu_name
 from pushpop.errors import InputError, reading, writing
 from pushpop.files import write_file
 from pushpop.tasks import TASKS, Vocabulary, get_task
-from pushpop.tasks.pairs_open import stem_of
-from pushpop.tasks.pairs_text import TextForm
+from pushpop.tasks.pairs_text import TextForm, stem_of
 from pushpop.training.checkpoint import saved_steps
 from pushpop.training.config import TrainConfig, changeable
 

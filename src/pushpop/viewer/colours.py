@@ -3,7 +3,7 @@
 from functools import cache
 from math import cos, radians, sin
 
-from pushpop.tasks.itg import GrammarTask
+from pushpop.tasks.grammar_task import GrammarTask
 from pushpop.tasks.registry import TASKS
 from pushpop.viewer.trace import END, Trace
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pushpop.compiled import compiled
-from pushpop.tasks.ragged import FloatArray, IntArray
+from pushpop.tasks.base import FloatArray, IntArray
 
 
 class Tables(NamedTuple):
