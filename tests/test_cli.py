@@ -163,11 +163,24 @@ def test_tasks_lists_every_task_under_its_family_with_an_example(
     assert listed["reverse"].startswith("  reverse  The source read from its end.  ")
 
 
-def test_the_examples_of_tasks_are_pairs_of_theirs() -> None:
-    assert list(EXAMPLES) == list(TASKS)
-    for name, example in EXAMPLES.items():
-        source, target = (side.split() for side in example.split(" ||| "))
-        assert get_task(name).target_of(source) == tuple(target)
+EXAMPLE_SEED, EXAMPLE_LENGTH = 186, 4
+EXAMPLE_LENGTHS = {
+    "gender": 5,
+    "duplicate": 3,
+    "chomsky/modular-arithmetic": 5,
+    "chomsky/modular-arithmetic-brackets": 5,
+    "chomsky/solve-equation": 7,
+    "chomsky/duplicate": 3,
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_example_of_a_task_is_a_pair_of_it(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    length = str(EXAMPLE_LENGTHS.get(name, EXAMPLE_LENGTH))
+    main(["sample", name, "-n", "1", "--lengths", length, "--seed", str(EXAMPLE_SEED)])
+    assert capsys.readouterr().out == f"{EXAMPLES[name]}\n"
 
 
 def test_the_tasks_are_listed_without_kernels() -> None:

@@ -79,14 +79,14 @@ def evaluate(
     if task.vocabulary != model.vocabulary:
         raise InputError(f"the model has other symbols than the task {task.name!r}")
     pairs = task.sample(batch_rng(seed, stream, index), sequences, lengths)
-    found = score(model, task.scored(pairs), between=between)
+    scores = score(model, task.scored(pairs), between=between)
     return {
         "lengths": list(lengths),
         "sequences": sequences,
-        **({"accuracy": found.accuracy} if isinstance(model, Tagger) else {}),
-        "coarse": found.coarse,
-        "fine": found.fine,
-        "perplexity": found.perplexity,
+        **({"accuracy": scores.accuracy} if isinstance(model, Tagger) else {}),
+        "coarse": scores.coarse,
+        "fine": scores.fine,
+        "perplexity": scores.perplexity,
     }
 
 

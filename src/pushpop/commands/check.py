@@ -79,15 +79,15 @@ def run_checks(
     from pushpop.verification.speed import Setting, time_layers, time_memories
 
     machine = describe_machine(where)
-    told = ", ".join(f"{name} {value}" for name, value in machine.items())
-    console.print(told, highlight=False, soft_wrap=True)
+    description = ", ".join(f"{name} {value}" for name, value in machine.items())
+    console.print(description, highlight=False, soft_wrap=True)
     sizes, setting = Sizes(12, 3, 16) if quick else Sizes(), Setting(quick)
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     times: dict[str, Any] = {}
     for device in dict.fromkeys((torch.device("cpu"), where)):
         here = [*compare_memories(device, sizes), *compare_layers(device, sizes)]
         console.print(agreement_table(str(device), here))
-        found += here
+        comparisons += here
         if not any(each.failure for each in here):
             try:
                 memories, layers = time_memories(device, setting), time_layers(device, setting)
@@ -97,17 +97,17 @@ def run_checks(
                 continue
             times[str(device)] = {"memories": memories, "layers": layers}
             console.print(times_table(str(device), memories, layers, setting.to_dict()))
-    wrong = [each for each in found if not each.agrees]
+    wrong = [each for each in comparisons if not each.agrees]
     for each in wrong:
         console.print(f"WRONG: {each}", highlight=False, soft_wrap=True)
-    verdict = f"all {len(found)} comparisons with the equations agree"
+    verdict = f"all {len(comparisons)} comparisons with the equations agree"
     if wrong:
-        verdict = f"{len(wrong)} of {len(found)} comparisons with the equations are wrong"
+        verdict = f"{len(wrong)} of {len(comparisons)} comparisons with the equations are wrong"
     console.print(verdict, highlight=False)
     figures = {
         "machine": machine,
         "verdict": verdict,
-        "comparisons": [_as_json(each) for each in found],
+        "comparisons": [_as_json(each) for each in comparisons],
         "setting": setting.to_dict(),
         "milliseconds": times,
     }
@@ -120,13 +120,13 @@ def _as_json(each: "Comparison") -> dict[str, Any]:
     return {**asdict(each), "errors": errors, "agrees": each.agrees}
 
 
-def agreement_table(device: str, found: "list[Comparison]") -> "Table":
+def agreement_table(device: str, comparisons: "list[Comparison]") -> "Table":
     """A row for each memory or layer and backend: the worst difference of all cases."""
     from rich import box
     from rich.table import Table
 
     rows: dict[str, dict[str, list[Comparison]]] = {}
-    for each in found:
+    for each in comparisons:
         name, *cell_and_memory = each.what.split()
         what = " ".join([name, *cell_and_memory[1:]])  # the controllers share a row
         rows.setdefault(what, {}).setdefault(each.backend, []).append(each)

@@ -75,12 +75,14 @@ class Evaluate(Command):
             raise InputError(f"worst is {self.worst}, expected 0 or more")
         if self.save:
             check_saveable(self.model, ranges, self.task or self.checkpoint)
-        found = load_trained(find_model(self.model), self.task or None, checkpoint=self.checkpoint)
-        found.model.to(find_device(self.device))
+        trained = load_trained(
+            find_model(self.model), self.task or None, checkpoint=self.checkpoint
+        )
+        trained.model.to(find_device(self.device))
         if self.pairs is not None:
             print_pair_scores(
-                found.model,
-                found.what,
+                trained.model,
+                trained.what,
                 self.pairs,
                 columns=self.columns,
                 skip_bad=self.skip_bad,
@@ -89,17 +91,17 @@ class Evaluate(Command):
                 as_json=self.as_json,
             )
             return
-        if found.model.text is not None:
+        if trained.model.text is not None:
             raise InputError(
                 f"{self.model}: was trained on a file: expected pairs to test it on, as in pushpop "
                 f"evaluate {self.model} test.tsv"
             )
-        drawn, tags = get_task(found.known_task()), isinstance(found.model, Tagger)
-        print(f"{found.what} on {drawn.name}, {self.sequences} sequences a row")
+        drawn, tags = get_task(trained.known_task()), isinstance(trained.model, Tagger)
+        print(f"{trained.what} on {drawn.name}, {self.sequences} sequences a row")
         grains = [name for name in ("accuracy", "coarse", "fine") if name != "accuracy" or tags]
         print(f"  lengths{''.join(f'{name:>10}' for name in grains)}  perplexity")
         for low, high in ranges:
-            row = accuracy(found.model, drawn, (low, high), self.sequences, seed=self.seed)
+            row = accuracy(trained.model, drawn, (low, high), self.sequences, seed=self.seed)
             name = f"{low}-{high}" if low < high else str(low)
             scores = "".join(f"{row[grain]:10.3f}" for grain in grains)
             print(f"{name:>9}{scores}  {row['perplexity']:10.4g}", flush=True)

@@ -33,12 +33,12 @@ class Export(Command):
 
         from pushpop.models.saving import find_model
 
-        found = find_model(self.model)
+        folder_or_name = find_model(self.model)
 
         # The exporter warns of packages that it does not need here.
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         from pushpop.models.export import export_onnx
         from pushpop.training.load import load_trained
 
-        for path in export_onnx(load_trained(found).model, self.onnx):
+        for path in export_onnx(load_trained(folder_or_name).model, self.onnx):
             print(path)

@@ -83,33 +83,33 @@ class Trace(Command):
             )
         else:
             example = generate(drawn, self.length, self.seed)
-        told = run(entry.model, example, name=entry.name, task=self.task or entry.task)
-        answer = _answer(entry.model, told)
-        right = None if told.target is None else told.finished and answer == told.target
-        wanted_text = told.target_text(told.target or ())
+        traced = run(entry.model, example, name=entry.name, task=self.task or entry.task)
+        answer = _answer(entry.model, traced)
+        right = None if traced.target is None else traced.finished and answer == traced.target
+        wanted_text = traced.target_text(traced.target or ())
         verdict = {None: "", True: "  (right)", False: f"  (expected {wanted_text})"}[right]
-        print(f"{told.source_text()} ||| {told.target_text(answer)}{verdict}", flush=True)
-        if told.memory == "none":
+        print(f"{traced.source_text()} ||| {traced.target_text(answer)}{verdict}", flush=True)
+        if traced.memory == "none":
             if entry.model.config.memory != "none":
                 raise InputError(
                     f"{self.model}: the model has several memories; only one can be traced"
                 )
             raise InputError(f"{self.model}: the model has no memory, so there is nothing to trace")
-        export(told, path)
-        for text in filter(None, (told.note, remark(told))):
+        export(traced, path)
+        for text in filter(None, (traced.note, remark(traced))):
             print(text)
         print(f"wrote {path}")
 
 
-def _answer(model: "Transducer", told: "ModelTrace") -> tuple[str, ...]:
+def _answer(model: "Transducer", traced: "ModelTrace") -> tuple[str, ...]:
     """What `pushpop transduce` writes: source symbols in the place of unknown ones, but for labels,
     which are no source symbols."""
     from pushpop.models import Hypothesis, Tagger
     from pushpop.models.text import copy_unknown
 
     if isinstance(model, Tagger):
-        return tuple(told.output)
+        return tuple(traced.output)
     vocabulary = model.vocabulary
-    ids = vocabulary.encode_target(told.output) + vocabulary.target_output_start
-    found = Hypothesis(tuple(ids.tolist()), told.output, 0.0, told.finished)
-    return tuple(copy_unknown(model, told.source, found))
+    ids = vocabulary.encode_target(traced.output) + vocabulary.target_output_start
+    hypothesis = Hypothesis(tuple(ids.tolist()), traced.output, 0.0, traced.finished)
+    return tuple(copy_unknown(model, traced.source, hypothesis))

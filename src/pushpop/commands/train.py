@@ -150,18 +150,18 @@ def option_values(name: str) -> dict[str, str]:
         {"recipe": "pairs", **pairs_of(count)}.get(name, default) for count in (0, FEW_PAIRS)
     )
     labels = {**RECIPES["labels"]("", "", longest), "recipe": "labels"}.get(name, default)
-    found = {"default": _shown(default)}
+    values = {"default": _shown(default)}
     if pushpop != default:
-        found["recipe pushpop"] = _shown(pushpop)
+        values["recipe pushpop"] = _shown(pushpop)
     if chomsky != default:
-        found["chomsky/ tasks"] = _shown(chomsky)
+        values["chomsky/ tasks"] = _shown(chomsky)
     if few != default:
-        found["a file"] = _shown(few)
+        values["a file"] = _shown(few)
     if many != few:
-        found["a file"] += f", from {FEW_PAIRS:,} pairs on {_shown(many)}"
+        values["a file"] += f", from {FEW_PAIRS:,} pairs on {_shown(many)}"
     if labels != few:
-        found["a file of labels"] = _shown(labels)
-    return found
+        values["a file of labels"] = _shown(labels)
+    return values
 
 
 def _shown(value: Any) -> str:

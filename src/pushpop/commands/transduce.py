@@ -77,9 +77,9 @@ class Transduce(Command):
             check_sources_file(self.file)
         elif sys.stdin is None:
             raise InputError("standard input is closed, expected sources there, or a file of them")
-        found = load_trained(find_model(self.model)).model.to(find_device(self.device))
+        trained = load_trained(find_model(self.model)).model.to(find_device(self.device))
         decode = partial(
-            found.decode,
+            trained.decode,
             beam=max(self.beam, self.nbest),
             nbest=max(1, self.nbest),
             max_length=self.max_length or None,
@@ -92,14 +92,14 @@ class Transduce(Command):
 
         with torch_threads(self.threads):
             if self.file is None and sys.stdin.isatty():
-                prompt(found, self.model, lambda source, text: answer([source], [text])[0])
+                prompt(trained, self.model, lambda source, text: answer([source], [text])[0])
                 return
             where, unknown = self.file or "standard input", Counter[str]()
             blocks = read_blocks(self.file) if self.file else unpacked(where, sys.stdin.buffer)
             try:
                 for lines in _chunks(lines_of(blocks), where):
-                    texts, sources, wrong = _parse(found, lines, where)
-                    unknown += unknown_symbols(found, [source.symbols for source in sources])
+                    texts, sources, wrong = _parse(trained, lines, where)
+                    unknown += unknown_symbols(trained, [source.symbols for source in sources])
                     if texts:
                         print(*answer(sources, texts), sep="\n", flush=True)
                     if wrong is not None:
@@ -155,12 +155,14 @@ def say_unknown(counts: Counter[str]) -> None:
         print("pushpop:", describe_unknown(counts), file=sys.stderr)
 
 
-def _answer(line: str, found: "list[Hypothesis]", nbest: int) -> str:
+def _answer(line: str, hypotheses: "list[Hypothesis]", nbest: int) -> str:
     """What is printed for a source: a line, or one for each of its best predictions."""
     if not nbest:
-        return found[0].text
+        return hypotheses[0].text
     source = line.replace("\t", " ")
-    return "\n".join(f"{source}\t{one.text}\t{one.score:.4f}" for one in found)
+    return "\n".join(
+        f"{source}\t{hypothesis.text}\t{hypothesis.score:.4f}" for hypothesis in hypotheses
+    )
 
 
 def _parse(

@@ -163,13 +163,13 @@ class Grammar:
         ending: set[str] = set()
         grown = True
         while grown:
-            found = {
+            newly = {
                 rule.left
                 for rule in self.rules
                 if rule.left not in ending and all(child.name in ending for child in rule.children)
             }
-            ending |= found
-            grown = bool(found)
+            ending |= newly
+            grown = bool(newly)
         for name, rules in self.by_left.items():
             if name not in ending:
                 self._refuse(rules[0], f"{name} never terminates: none of its rules can end")
@@ -252,8 +252,8 @@ class _Line:
         if not self.tokens:
             return []
         if self._plain("->") != [2]:
-            found = " ".join(self.tokens[:3])
-            self.refuse(f"expected `probability left -> source | target`, found `{found}`")
+            beginning = " ".join(self.tokens[:3])
+            self.refuse(f"expected `probability left -> source | target`, found `{beginning}`")
         bars = self._plain("|")
         if len(bars) != 1:
             self.refuse(f"expected one | between source and target, found {len(bars)}")
@@ -290,8 +290,8 @@ class _Line:
                     self.refuse(f"{token}: the range is empty")
                 counts[token] = int(last) - int(first) + 1
         if len(set(counts.values())) > 1:
-            found = ", ".join(f"{token} has {count}" for token, count in counts.items())
-            self.refuse(f"ranges of different sizes: {found}")
+            sizes = ", ".join(f"{token} has {count}" for token, count in counts.items())
+            self.refuse(f"ranges of different sizes: {sizes}")
         return next(iter(counts.values()), 1)
 
     def _side(self, tokens: list[str], step: int) -> tuple[Symbol, ...]:

@@ -190,8 +190,8 @@ def translate(grammar: Grammar, source: Sequence[str]) -> Words | None:
     if not 0 < len(source) <= LONGEST:
         return None
     chart = _Chart(grammar, tuple(source))
-    found = chart.targets(grammar.root, 0, len(source))
-    return next(iter(found)) if len(found) == 1 and not chart.gave_up else None
+    targets = chart.targets(grammar.root, 0, len(source))
+    return next(iter(targets)) if len(targets) == 1 and not chart.gave_up else None
 
 
 class _Chart:
@@ -208,12 +208,12 @@ class _Chart:
         """The targets of source[start:stop] as that nonterminal."""
         key = name, start, stop
         if key not in self.parts:
-            found = {
+            targets = {
                 _assemble(rule, children)
                 for rule in self.grammar.by_left[name]
                 for children in self._children(rule, 0, start, stop)
             }
-            self.parts[key] = frozenset(sorted(found)[:2])
+            self.parts[key] = frozenset(sorted(targets)[:2])
         return self.parts[key]
 
     def _children(self, rule: Rule, k: int, start: int, stop: int) -> frozenset[tuple[Words, ...]]:
@@ -232,13 +232,13 @@ class _Chart:
             return frozenset((words,) for words in self.targets(symbol.name, start, stop))
         key = id(rule), k, start, stop
         if key not in self.rests:
-            found = {
+            targets = {
                 (words, *rest)
                 for middle in range(start + 1, stop - left + 2)
                 for rest in self._children(rule, k + 1, middle, stop)
                 for words in self.targets(symbol.name, start, middle)
             }
-            different = {_assemble(rule, children): children for children in sorted(found)}
+            different = {_assemble(rule, children): children for children in sorted(targets)}
             self.gave_up |= len(different) > MOST
             self.rests[key] = frozenset(list(different.values())[:MOST])
         return self.rests[key]

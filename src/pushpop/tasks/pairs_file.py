@@ -354,8 +354,8 @@ def _form(rows: Sequence[Row], columns: Columns, options: PairsOptions) -> TextF
 def _pair(row: Row, columns: Columns, form: TextForm, labels: bool = False) -> Pair:
     fields = row.fields
     if columns.count is not None and len(fields) != columns.count:
-        found = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
-        raise row.bad(min(columns.count, len(fields)), f"{found}, expected {columns.count}")
+        columns_here = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
+        raise row.bad(min(columns.count, len(fields)), f"{columns_here}, expected {columns.count}")
     for number in columns.numbers:
         if number >= len(fields):
             raise row.bad(len(fields), f"no column {number + 1}; the row has {len(fields)}")

@@ -55,15 +55,15 @@ def describe_endings() -> str:
 
 def count_lines(path: str | Path, most: int) -> int:
     """The lines of a file, at most so many; 0 if it cannot be read, which its reader will tell."""
-    found = 0
+    lines = 0
     try:
         for block in read_blocks(path):
-            found += block.count(b"\n")
-            if found >= most:
+            lines += block.count(b"\n")
+            if lines >= most:
                 return most
     except InputError:
         return 0
-    return found
+    return lines
 
 
 def read_blocks(path: str | Path, raw: bytes | None = None) -> Iterator[bytes]:
@@ -169,17 +169,17 @@ def lines_of(blocks: Iterable[bytes]) -> Iterator[list[Line]]:
     rest, number, offset, endless = b"", 1, 0, False
     for block in blocks:
         *whole, rest = (rest + block).split(b"\n")
-        found: list[Line] = []
+        lines: list[Line] = []
         for line in whole:
             if not endless:
-                found.append((number, _line(line, number, offset)))
+                lines.append((number, _line(line, number, offset)))
             number, offset, endless = number + 1, offset + len(line) + 1, False
         if len(rest) > MOST_BYTES:  # it may have no end: neither kept nor waited for
             if not endless:
-                found.append((number, TOO_LONG))
+                lines.append((number, TOO_LONG))
             offset, rest, endless = offset + len(rest), b"", True
-        if found:
-            yield found
+        if lines:
+            yield lines
     if rest and not endless:
         yield [(number, _line(rest, number, offset))]
 
@@ -206,13 +206,13 @@ def check_text(text: str) -> BadLine | None:
     """What must not be in a line of text, if something is."""
     if len(text) > LONGEST:
         return BadLine(LONGEST + 1, f"{len(text):,} characters, expected at most {LONGEST:,}")
-    found = BAD.search(text)
-    if found is None:
+    match = BAD.search(text)
+    if match is None:
         return None
-    character = found[0]
+    character = match[0]
     half = "\ud800" <= character <= "\udfff"  # of an argument, say, that is no UTF-8
     name = NAMES.get(character, "half a character" if half else "a control character")
-    return BadLine(found.start() + 1, f"{name} (U+{ord(character):04X})")
+    return BadLine(match.start() + 1, f"{name} (U+{ord(character):04X})")
 
 
 Symbols = Literal["chars", "spaces"]

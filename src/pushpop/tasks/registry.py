@@ -100,8 +100,8 @@ def _refuse_file(name: str) -> None:
     except (OSError, ValueError):  # no path at all
         return
     if kind or (path.suffix and len(path.suffix) < 6):
-        found = kind or "no such file"
+        what = kind or "no such file"
         raise InputError(
-            f"{name}: {found}; expected a task (pushpop tasks lists them), a grammar in a .itg "
+            f"{name}: {what}; expected a task (pushpop tasks lists them), a grammar in a .itg "
             f"file, or pairs in a file whose name ends in {describe_endings()}"
         )

@@ -91,7 +91,7 @@ def load_latest(
     broken = 0
     for step in saved_steps(folder):
         try:
-            found = load(checkpoint_path(folder, step))
+            checkpoint = load(checkpoint_path(folder, step))
         except InputError as error:
             broken += 1
             warn(f"{error}; using the checkpoint before it")
@@ -100,7 +100,7 @@ def load_latest(
                 with suppress(OSError):
                     os.replace(path, path.with_name(f"{path.name}.broken"))
             continue
-        return step, found
+        return step, checkpoint
     if broken:
         raise InputError(f"{folder}: {broken} checkpoints, and every one is broken")
     return None
@@ -127,9 +127,9 @@ def unpack(data: bytes) -> Checkpoint:
 
     place = _digest_place(data)
     blank = data[: place.start(1)] + ZEROS + data[place.end(1) :]
-    found, wanted = sha256(blank).hexdigest(), place[1].decode()
-    if found != wanted:
-        raise InputError(f"SHA-256 is {found}, the file says {wanted}: it is damaged")
+    digest, wanted = sha256(blank).hexdigest(), place[1].decode()
+    if digest != wanted:
+        raise InputError(f"SHA-256 is {digest}, the file says {wanted}: it is damaged")
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])["__metadata__"]
     if header.get("format") != FORMAT:

@@ -165,39 +165,41 @@ class PairsFileData(Data):
         It is what greedy decoding gets right (see `evaluation`). A target with a symbol that was
         not there in training counts as wrong.
         """
-        found = score(model, self.validation, between=between)
-        right = (found.correct == found.symbols) & self.in_vocabulary
+        scores = score(model, self.validation, between=between)
+        right = (scores.correct == scores.symbols) & self.in_vocabulary
         valid = {
             "pairs": len(self.validation),
             "accuracy": float(np.mean(right)),
-            **({"symbols": found.accuracy} if isinstance(model, Tagger) else {}),
-            "fine": found.fine,
-            "perplexity": found.perplexity,
+            **({"symbols": scores.accuracy} if isinstance(model, Tagger) else {}),
+            "fine": scores.fine,
+            "perplexity": scores.perplexity,
         }
         return {"valid": valid}
 
     def messages(self) -> list[str]:
         """How the files were read, and what is held out."""
-        told = [file.describe() for file in self.files]
-        told += [text for file in self.files if (text := file.describe_skipped())]
+        messages = [file.describe() for file in self.files]
+        messages += [text for file in self.files if (text := file.describe_skipped())]
         if not self.config.valid:
             held, trained = len(self.validation), len(self.pairs)
-            told.append(
+            messages.append(
                 f"no --valid given: {held:,} pairs are held out to validate on, {trained:,} are "
                 "trained on"
             )
-        return told + [f"warning: {text}" for text in self._warnings()]
+        return messages + [f"warning: {text}" for text in self._warnings()]
 
     def _warnings(self) -> list[str]:
         """What is probably not as it was meant."""
-        told = [file.describe_unused() for file in self.files[:1]]  # the others are read like it
-        told += [file.describe_repeated() for file in self.files]
+        warnings = [
+            file.describe_unused() for file in self.files[:1]
+        ]  # the others are read like it
+        warnings += [file.describe_repeated() for file in self.files]
         if self.seen:
-            told.append(
+            warnings.append(
                 f"{self.seen:,} of the {len(self.validation):,} validation pairs are also training "
                 "pairs: validation accuracy says little about new ones"
             )
-        return [text for text in told if text]
+        return [text for text in warnings if text]
 
     def fingerprint(self) -> dict[str, Any]:
         """The digests of the files."""

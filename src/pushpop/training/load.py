@@ -54,8 +54,8 @@ def load_trained(
         )
     if is_run and (checkpoint or run.report() is None):
         config = run.config()
-        step, found = find_checkpoint(run.checkpoints, checkpoint or "latest", warn)
-        model = model_at_checkpoint(config, found, *run.symbols())
+        step, saved = find_checkpoint(run.checkpoints, checkpoint or "latest", warn)
+        model = model_at_checkpoint(config, saved, *run.symbols())
         return Trained(model, task or config.task, f"{path} after batch {step}")
     model = Transducer.from_pretrained(path)
     training = model.metadata.get("training")

@@ -198,13 +198,13 @@ class Session:
 
     def resume(self) -> None:
         """Take up the latest checkpoint that is whole, if there is one."""
-        found = load_latest(self.run.checkpoints, self.view.message, set_aside=True)
-        checkpoint = None if found is None else found[1]
+        latest = load_latest(self.run.checkpoints, self.view.message, set_aside=True)
+        checkpoint = None if latest is None else latest[1]
         try:
             self.trainer = make_trainer(self.config, self.group, self.data, checkpoint)
         except InputError as error:
-            raise InputError(f"{self.run.checkpoints}: {error}" if found else str(error)) from None
-        if found is not None:
+            raise InputError(f"{self.run.checkpoints}: {error}" if latest else str(error)) from None
+        if latest is not None:
             if self.progress.settled == self.progress.step:
                 self.saved_step = self.progress.step
             before = self.run.environment()

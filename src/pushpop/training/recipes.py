@@ -104,7 +104,7 @@ def by_task(task: str, memory: str, longest: int) -> dict[str, Any]:
     the noise waits for a lower one, or it would never be learnt.
     """
     strings = task in ("copy", "reverse", "flip", "duplicate", "odds-first")
-    found: dict[str, Any] = {
+    options: dict[str, Any] = {
         "hidden": 48 if strings else 96,
         "memory_width": 64,
         "input_scale": 0.2,
@@ -117,13 +117,13 @@ def by_task(task: str, memory: str, longest: int) -> dict[str, Any]:
         "noise_rise": 300,
     }
     if task == "svo-sov":
-        found |= {"controller_noise": 2.0, "decay_below": 1.02}
+        options |= {"controller_noise": 2.0, "decay_below": 1.02}
     push = 0.0 if task == "flip" else 1.0
     if task != "reverse" and memory == "deque":
-        found |= {"push_bias": (push, -8.0), "pop_bias": (-8.0, -1.0)}
+        options |= {"push_bias": (push, -8.0), "pop_bias": (-8.0, -1.0)}
     elif task != "reverse" and memory in ("stack", "queue"):
-        found["push_bias"] = push
-    return found
+        options["push_bias"] = push
+    return options
 
 
 def pairs(task: str, memory: str, longest: int) -> dict[str, Any]:

@@ -173,9 +173,9 @@ class RunDirectory:
         """Cut the log off after so many bytes and go on from there."""
         path = self.path / METRICS_FILE
         with writing(path):
-            found = path.stat().st_size if path.exists() else 0
-            if found < size:
-                raise InputError(f"{path}: {found} bytes, the checkpoint has written {size}")
+            written = path.stat().st_size if path.exists() else 0
+            if written < size:
+                raise InputError(f"{path}: {written} bytes, the checkpoint has written {size}")
             self._log = open(path, "ab")  # noqa: SIM115  closed by __exit__
             self._log.truncate(size)
 
@@ -217,11 +217,11 @@ def default_directory(config: TrainConfig) -> str:
     return f"runs/{task_stem(config.task)}-{body}-seed{config.seed}"
 
 
-def check_same(path: Path, found: TrainConfig, wanted: TrainConfig) -> None:
+def check_same(path: Path, saved: TrainConfig, wanted: TrainConfig) -> None:
     """Refuse to go on with a run under other options, but for those that say when to stop."""
     differing = [
         f"{name} {here!r}, not {now!r}"
-        for name, (here, now) in found.differences(wanted).items()
+        for name, (here, now) in saved.differences(wanted).items()
         if name not in changeable(wanted)
     ]
     if differing:
