@@ -28,6 +28,20 @@ def test_the_worked_example_shows_the_papers_numbers() -> None:
         assert part in shown
 
 
+def test_the_example_that_replaces_an_lstm_runs_and_the_readme_has_its_figures() -> None:
+    script = ROOT / "examples" / "replace_lstm.py"
+    command = [sys.executable, str(script), "--steps", "2"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert [line.split("(")[0] for line in shown.splitlines()] == ["nn.LSTM", "pushpop.MemoryRNN"]
+    rows = json.loads((ROOT / "results" / "replace_lstm.json").read_text("utf-8"))["rows"]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for layer, when in (("nn.LSTM(32, 64)", "before"), ("pushpop.MemoryRNN(32, 64)", "after")):
+        accuracies = [row["accuracy"] for row in rows if row["layer"] == layer]
+        trained, longer = (sum(column) / len(column) for column in zip(*accuracies, strict=True))
+        assert f"# {when}: {trained:.2f} right at 16" in readme
+        assert f"{longer:.2f} at 64" in readme
+
+
 def test_the_example_of_own_pairs_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
