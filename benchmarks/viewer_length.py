@@ -20,7 +20,7 @@ from machine import write_results
 from pushpop import Transducer, TransducerConfig
 from pushpop.tasks import get_task
 from pushpop.viewer.export import export
-from pushpop.viewer.trace import generate, trace
+from pushpop.viewer.tracing import generate, trace
 
 LENGTHS, STEPS = (50, 500), 60
 

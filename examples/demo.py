@@ -22,7 +22,7 @@ from pushpop.cli import main as pushpop
 from pushpop.experiments.paper import paper_results
 from pushpop.files import write_file
 from pushpop.viewer.draw import animation, picture
-from pushpop.viewer.trace import generate, trace
+from pushpop.viewer.tracing import generate, trace
 
 TRAIN = "train copy --memory queue --recipe pushpop --until-solved --evaluate-every 250"
 SHOWN = 3

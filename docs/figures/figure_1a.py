@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from pushpop.memory import NeuralStack
-from pushpop.viewer.colours import hue_of, rgb
-from pushpop.viewer.replay import Moment, Replay
+from pushpop.viewer.intervals import Moment, Replay
+from pushpop.viewer.layout import hue_of, rgb
 
 PUSH = (0.8, 0.5, 0.9)
 POP = (0.0, 0.1, 0.9)

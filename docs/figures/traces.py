@@ -7,10 +7,9 @@ from pathlib import Path
 
 from pushpop.models import shipped_models
 from pushpop.tasks.registry import TASKS
-from pushpop.viewer.catalogue import Entry, open_model
 from pushpop.viewer.draw import animation, picture
-from pushpop.viewer.page import page_data, trace_page
-from pushpop.viewer.trace import Trace, generate, trace
+from pushpop.viewer.export import page_data, trace_page
+from pushpop.viewer.tracing import Entry, Trace, generate, open_model, trace
 
 DOCS = Path(__file__).parents[1]
 PICTURED = ("copy", "reverse", "flip")

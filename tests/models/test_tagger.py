@@ -11,7 +11,7 @@ from pushpop.cli import main
 from pushpop.errors import InputError
 from pushpop.evaluation import score
 from pushpop.tasks import Pairs, Vocabulary, make_tag_batch
-from pushpop.viewer.trace import Example, generate, trace
+from pushpop.viewer.tracing import Example, generate, trace
 from tests.models.examples import small_model
 
 LABELS = Vocabulary(("a", "b", "c"), ("x", "y"))

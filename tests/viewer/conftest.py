@@ -13,9 +13,8 @@ import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from pushpop.memory import MEMORIES
-from pushpop.viewer.catalogue import Entry
-from pushpop.viewer.connection import TimedProtocol
-from pushpop.viewer.server import make_app
+from pushpop.viewer.server import TimedProtocol, make_app
+from pushpop.viewer.tracing import Entry
 from tests.viewer.models import entries
 from tests.viewer.toys import TOYS
 

@@ -5,7 +5,7 @@ import torch
 from pushpop import Transducer, TransducerConfig
 from pushpop.tasks import Vocabulary, get_task
 from pushpop.tasks.pairs_text import TextForm
-from pushpop.viewer.catalogue import Entry
+from pushpop.viewer.tracing import Entry
 
 
 def random_model(memory: str, task: str = "copy", seed: int = 0) -> Transducer:

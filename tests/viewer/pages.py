@@ -8,7 +8,7 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from pushpop.viewer.export import export
-from pushpop.viewer.trace import Example, Trace, trace
+from pushpop.viewer.tracing import Example, Trace, trace
 from tests.viewer.conftest import Visit
 from tests.viewer.models import random_model
 

@@ -8,12 +8,10 @@ import pytest
 from PIL import Image
 
 from pushpop.errors import InputError
-from pushpop.viewer.catalogue import open_model
-from pushpop.viewer.colours import Rgb, hues, rgb
 from pushpop.viewer.draw import HOLD, MOST_FRAMES, animation, draw
 from pushpop.viewer.export import export
-from pushpop.viewer.layout import lay_out
-from pushpop.viewer.trace import Trace, generate, trace
+from pushpop.viewer.layout import Rgb, hues, lay_out, rgb
+from pushpop.viewer.tracing import Trace, generate, open_model, trace
 from tests.viewer.pages import MEMORIES, told
 
 

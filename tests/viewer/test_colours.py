@@ -5,8 +5,8 @@ from importlib.resources import files
 
 import pytest
 
-from pushpop.viewer.colours import from_oklch, hue_of, hues, rgb
-from pushpop.viewer.trace import END, Example, trace
+from pushpop.viewer.layout import from_oklch, hue_of, hues, rgb
+from pushpop.viewer.tracing import END, Example, trace
 from tests.models.examples import lively_model
 
 SCRIPT = files("pushpop.viewer").joinpath("page", "colours.js").read_text("utf-8")

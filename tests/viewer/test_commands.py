@@ -18,9 +18,8 @@ from pushpop import Tagger, Transducer, TransducerConfig
 from pushpop.cli import main
 from pushpop.models.saving import shipped_models
 from pushpop.tasks import Vocabulary, get_task
-from pushpop.viewer.catalogue import open_models
 from pushpop.viewer.export import export
-from pushpop.viewer.trace import Example, trace
+from pushpop.viewer.tracing import Example, open_models, trace
 from tests.models.examples import lively_model
 from tests.viewer.models import random_model, text_model
 
@@ -172,7 +171,7 @@ def test_serve_says_where_answers_and_stops_at_ctrl_c(folder: Path) -> None:
 
 def test_more_hosts_can_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[object, ...]] = []
-    monkeypatch.setattr("pushpop.viewer.listening.listen", lambda *given: asked.append(given))
+    monkeypatch.setattr("pushpop.viewer.server.listen", lambda *given: asked.append(given))
     main(["serve", "mine", "--allow-host", "viewer.example,10.0.0.7"])
     assert asked == [(["mine"], "127.0.0.1", 8000, ["viewer.example", "10.0.0.7"], "cpu")]
 

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 import pytest
 from fastapi.testclient import TestClient
 
-from pushpop.viewer.connection import TimedProtocol
-from pushpop.viewer.guard import Guard
-from pushpop.viewer.server import make_app
+from pushpop.viewer.server import Guard, TimedProtocol, make_app
 from tests.viewer.conftest import listening
 
 LOCAL = ["127.0.0.1", "localhost", "localhost.", "[::1]", "LOCALHOST:8000", "127.0.0.1:80"]

@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from pushpop.models.text import attention_weights
-from pushpop.viewer.catalogue import open_model
-from pushpop.viewer.colours import hues
-from pushpop.viewer.remark import remark
-from pushpop.viewer.trace import Example, generate, trace
+from pushpop.viewer.layout import hues
+from pushpop.viewer.tracing import Example, generate, open_model, trace
+from pushpop.viewer.unused import remark
 from tests.viewer.models import random_model, text_model
 
 

@@ -11,9 +11,9 @@ from torch import Tensor
 from pushpop.layers import MemoryRNN
 from pushpop.memory import MEMORIES
 from pushpop.viewer import positions
-from pushpop.viewer.colours import hues
 from pushpop.viewer.export import export
-from pushpop.viewer.trace import END, Example, Trace, trace
+from pushpop.viewer.layout import hues
+from pushpop.viewer.tracing import END, Example, Trace, trace
 from tests.viewer import toys
 from tests.viewer.models import random_model
 

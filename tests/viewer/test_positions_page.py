@@ -6,9 +6,9 @@ import pytest
 from playwright.sync_api import expect
 
 from pushpop.viewer import positions
+from pushpop.viewer.export import page_data
 from pushpop.viewer.layout import gate_rows
-from pushpop.viewer.page import page_data
-from pushpop.viewer.trace import Trace
+from pushpop.viewer.tracing import Trace
 from tests.viewer import toys
 from tests.viewer.conftest import PHONE, Visit
 from tests.viewer.pages import MEMORIES, Visitor, fits, keep, place, told, written

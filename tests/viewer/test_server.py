@@ -11,10 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from pushpop.memory import MEMORIES
 from pushpop.tasks.registry import TASKS
-from pushpop.viewer.catalogue import Entry
-from pushpop.viewer.limits import LARGEST_REQUEST, LONGEST
-from pushpop.viewer.server import MEDIA_TYPES, make_app
-from pushpop.viewer.trace import Example, generate, trace
+from pushpop.viewer.server import LARGEST_REQUEST, LONGEST, MEDIA_TYPES, make_app
+from pushpop.viewer.tracing import Entry, Example, generate, trace
 from tests.viewer.models import entries, text_model
 
 MODELS = entries()

@@ -7,11 +7,10 @@ import torch
 from playwright.sync_api import expect
 
 from pushpop.memory import MEMORIES as MEMORIES_BY_NAME
-from pushpop.viewer.catalogue import open_models
+from pushpop.viewer.export import page_data
+from pushpop.viewer.intervals import Replay
 from pushpop.viewer.layout import lay_out
-from pushpop.viewer.page import page_data
-from pushpop.viewer.replay import Replay
-from pushpop.viewer.trace import Example, trace
+from pushpop.viewer.tracing import Example, open_models, trace
 from tests.models.examples import lively_model
 from tests.viewer.conftest import PHONE, Visit
 from tests.viewer.pages import MEMORIES, Visitor, place, told, written

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from pushpop.viewer.catalogue import Entry, open_models
+from pushpop.viewer.tracing import Entry, open_models
 from tests.viewer.conftest import PHONE, listening
 from tests.viewer.models import text_model
 from tests.viewer.pages import Visitor, ready

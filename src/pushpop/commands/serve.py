@@ -39,7 +39,12 @@ class Serve(Command):
 
     def execute(self) -> None:
         read_device("device", self.device)
-        from pushpop.viewer.listening import listen
+        try:
+            from pushpop.viewer.server import listen
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"serving needs {error.name}, which is not installed: pip install 'pushpop[serve]'"
+            ) from None
 
         if not 0 <= self.port < 2**16:
             raise InputError(f"port {self.port}: expected a number from 0 to 65535")

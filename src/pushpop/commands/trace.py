@@ -10,7 +10,7 @@ from pushpop.stdio import as_text
 
 if TYPE_CHECKING:
     from pushpop.models import Transducer
-    from pushpop.viewer.trace import Trace as ModelTrace
+    from pushpop.viewer.tracing import Trace as ModelTrace
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class Trace(Command):
     def execute(self) -> None:
         from pushpop.commands.transduce import parse_line, say_unknown
         from pushpop.models.text import target_symbols, unknown_symbols
-        from pushpop.viewer.catalogue import open_model
+        from pushpop.viewer.tracing import open_model
         from pushpop.viewer.export import FORMATS, export
-        from pushpop.viewer.remark import remark
-        from pushpop.viewer.trace import Example, generate
-        from pushpop.viewer.trace import trace as run
+        from pushpop.viewer.unused import remark
+        from pushpop.viewer.tracing import Example, generate
+        from pushpop.viewer.tracing import trace as run
 
         path = Path(self.out)
         if path.suffix.lower() not in FORMATS:

@@ -1,5 +1,15 @@
-"""See what a memory does: traces, pictures, pages and a server."""
+"""See what a memory does: traces, pictures, pages and a server.
 
-from pushpop.viewer.trace import Trace, trace
+tracing    runs a model and writes down what its memory did
+recorder   asks the memory, step by step; intervals and positions: where its values lie
+unused     whether the model needs its memory
+layout     where the parts of a picture lie, and their colours
+draw       pictures and animations, by matplotlib
+export     traces as files: pages (page/ has their script), pictures, numbers
+server     the server: its application, what it refuses, the port
+"""
+
+from pushpop.viewer.tracing import Trace, trace
+from pushpop.viewer.tracing import generate as generate
 
 __all__ = ["Trace", "trace"]

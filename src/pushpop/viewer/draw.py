@@ -15,10 +15,18 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import MaxNLocator
 from PIL import Image, ImageDraw
 
-from pushpop.viewer.colours import Rgb, hues, rgb
-from pushpop.viewer.layout import GateRow, Layout, gate_rows, lay_out, position_range
-from pushpop.viewer.remark import remark
-from pushpop.viewer.trace import Trace
+from pushpop.viewer.layout import (
+    GateRow,
+    Layout,
+    Rgb,
+    gate_rows,
+    hues,
+    lay_out,
+    position_range,
+    rgb,
+)
+from pushpop.viewer.tracing import Trace
+from pushpop.viewer.unused import remark
 
 INK, SOFT, LINE, PAPER = "#1c1c22", "#5d5d68", "#dcdad5", "#ffffff"
 GATE_COLOURS, WRONG = {"push": "#0b6e75", "pop": "#b4490f"}, "#c01631"  # other gates: SOFT

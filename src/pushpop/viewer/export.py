@@ -1,14 +1,45 @@
-"""Traces as files."""
+"""Traces as files: pages, pictures, numbers.
+
+A page is one HTML file with its style, script and data inside, that asks for nothing else.
+"""
 
 import json
-from collections.abc import Callable, Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
 from pathlib import Path
+from string import Template
+from typing import Any
 
 from pushpop.errors import InputError, writing
 from pushpop.files import write_file
-from pushpop.viewer.page import page_data, trace_page
-from pushpop.viewer.trace import Trace
+from pushpop.viewer.layout import hues
+from pushpop.viewer.tracing import Trace
+from pushpop.viewer.unused import remark
+
+SCRIPTS = (
+    "words",
+    "memory",
+    "colours",
+    "view",
+    "intervals",
+    "positions",
+    "attention",
+    "picture",
+    "panel",
+    "player",
+    "playground",
+    "address",
+    "downloads",
+    "workbench",
+    "app",
+)
+LEAD = "what the memory did, step by step"
+DIGITS = 6  # of the numbers on a page; a trace as JSON has all of them
 
 
 def export(trace: Trace, path: Path) -> None:
@@ -16,6 +47,75 @@ def export(trace: Trace, path: Path) -> None:
     data = FORMATS[path.suffix.lower()](trace)
     with writing(path):
         write_file(path, data)
+
+
+def trace_page(traces: Sequence[dict[str, Any]], heading: str, lead: str = LEAD) -> str:
+    """A page that shows traces, each made by `page_data`, one after the other."""
+    return _page({"traces": list(traces)}, heading, lead, connects=False)
+
+
+@cache
+def served_page() -> str:
+    """The page of `pushpop serve`: it asks the server that it came from, and nobody else."""
+    lead = (
+        "A trained model reads the input from left to right, then writes its answer. The picture "
+        "is its memory, step by step: every band is a value, from its push to its pop."
+    )
+    return _page({}, "pushpop", lead, connects=True)
+
+
+def page_data(trace: Trace, title: str = "", text: str = "") -> dict[str, Any]:
+    """A trace as the page's script wants it, with words to stand above it."""
+    data = _shorten({**trace.to_dict(), "hues": hues(trace), "remark": remark(trace)})
+    return {**data, "title": title, "text": text}
+
+
+def _page(data: dict[str, Any], heading: str, lead: str, connects: bool) -> str:
+    style, script = _part("style.css"), _script()
+    policy = {
+        "default-src": "'none'",
+        "style-src-elem": _digest(style),
+        "style-src-attr": "'unsafe-inline'",
+        "script-src": _digest(script),
+        "img-src": "data:",
+        "connect-src": "'self'" if connects else "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    # "<" can end a script element, and can do so only as itself.
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Template(_part("shell.html")).substitute(
+        policy="; ".join(f"{name} {value}" for name, value in policy.items()),
+        title=escape(heading),
+        heading=escape(heading),
+        lead=escape(lead),
+        style=style,
+        script=script,
+        data=text.replace("<", "\\u003c"),
+    )
+
+
+def _part(name: str) -> str:
+    return files("pushpop.viewer").joinpath("page", name).read_text("utf-8")
+
+
+def _script() -> str:
+    parts = "\n".join(_part(f"{name}.js") for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{parts}}})();\n'
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _shorten(data: Any) -> Any:
+    if isinstance(data, float):
+        return float(f"{data:.{DIGITS}g}")
+    if isinstance(data, dict):
+        return {key: _shorten(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_shorten(value) for value in data]
+    return data
 
 
 def _html(trace: Trace) -> bytes:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pushpop.memory import Memory
 from pushpop.training.parallel import torch_threads
-from pushpop.viewer.replay import Moment, Place, Shares, Written
+from pushpop.viewer.intervals import Moment, Place, Shares, Written
 
 SMALLEST = 0.01  # smaller weights, and positions that hold less, are left out
 SHARES = 5  # of a position

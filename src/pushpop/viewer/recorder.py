@@ -9,8 +9,8 @@ from pushpop.layers import MemoryRNN
 from pushpop.memory import Memory
 from pushpop.models import Transducer
 from pushpop.models.body import SourceState
+from pushpop.viewer.intervals import Amounts, Moment, Replay, Written
 from pushpop.viewer.positions import PositionReplay
-from pushpop.viewer.replay import Amounts, Moment, Replay, Written
 
 NO_MEMORY_NOTE = "this model has no memory: there is nothing to picture"
 SEVERAL = "this model has several memories, and only one can be pictured"

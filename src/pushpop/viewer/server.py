@@ -1,30 +1,114 @@
 """The server behind `pushpop serve`: its page, and the same as JSON under /api.
 
 A request names models and tasks; what the names stand for was loaded before the first request, so
-that nothing in a request ever reaches the file system.
+that nothing in a request ever reaches the file system. A request is refused that is too large, that
+takes too long, or that asks for another host: a page of another site can have its own name lead to
+this machine (DNS rebinding) and would then be allowed to read the answers. It cannot choose the
+Host header: that has the site's name.
 """
 
-from collections.abc import Iterable, Mapping
+import asyncio
+import socket
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from ipaddress import ip_address
+from pathlib import Path
 from threading import Lock
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import h11
+import torch
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-import pushpop.viewer.page as page
+import pushpop
+from pushpop.devices import find_device
 from pushpop.errors import InputError, did_you_mean
 from pushpop.models.text import source_symbols
 from pushpop.tasks import Task
 from pushpop.tasks.registry import TASKS
-from pushpop.viewer.catalogue import Entry
-from pushpop.viewer.export import FORMATS
-from pushpop.viewer.guard import Guard
-from pushpop.viewer.limits import LARGEST_REQUEST, LONGEST, MOST_CHARACTERS, SizeLimit
-from pushpop.viewer.local_docs import local_docs
-from pushpop.viewer.trace import Example, Trace, generate, trace
+from pushpop.viewer.export import FORMATS, page_data, served_page
+from pushpop.viewer.tracing import Entry, Example, Trace, generate, open_models, trace
+
+LONGEST = 500  # symbols in a source
+MOST_CHARACTERS = 20_000  # of an input
+LARGEST_REQUEST = 200_000  # bytes
+REQUEST_SECONDS = 20.0
+LOCAL = ("127.0.0.1", "localhost", "::1")
+EVERYWHERE = ("0.0.0.0", "::", "")
+"""Addresses that stand for all of a machine's own."""
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"content-security-policy", b"frame-ancestors 'none'"),
+)
+DOC_TYPES = {".md": "text/plain", ".html": "text/html"}
+MEDIA_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "gif": "image/gif",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "json": "application/json",
+}
+
+
+def listen(
+    models: Sequence[str],
+    host: str,
+    port: int,
+    allowed: Sequence[str] = (),
+    device: str = "cpu",
+) -> None:
+    """Serve these models, or the shipped ones, until the process is interrupted.
+
+    It answers requests for this host, for the local ones and for those that are `allowed`.
+    """
+    torch.set_num_threads(1)
+    where = find_device(device)
+    entries = open_models(models)
+    for entry in entries.values():
+        entry.model.to(where)
+    with _bind(host, port) as listener:
+        for entry in entries.values():  # compiles the kernels before the first visitor comes
+            first = entry.model.vocabulary.blank or entry.model.vocabulary.source[0]
+            trace(entry.model, Example((first,)), max_length=1)
+        app = make_app(entries, hosts=(host, *allowed))
+        settings = uvicorn.Config(
+            app, http=TimedProtocol, log_level="warning", timeout_keep_alive=10
+        )
+        shown = f"[{host}]" if ":" in host else host
+        names = ", ".join(entries) or "no models, only the playground"
+        print(f"serving {names}", file=sys.stderr)
+        print(f"http://{shown}:{listener.getsockname()[1]}  (Ctrl-C stops)", flush=True)
+        uvicorn.Server(settings).run(sockets=[listener])
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise InputError(f"host {host!r}: {error.strerror or error}") from None
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(
+            128
+        )  # who comes before the server has started waits instead of being refused
+    except OSError as error:
+        listener.close()
+        raise InputError(
+            f"{host}:{port}: {error.strerror or error}; choose another with --port, or --port 0"
+        ) from None
+    return listener
 
 
 def _whole(given: Any) -> Any:
@@ -35,13 +119,6 @@ def _whole(given: Any) -> Any:
 Whole = Annotated[int, BeforeValidator(_whole)]
 Symbols = list[Annotated[str, Field(max_length=100)]]
 Name = Annotated[str, Field(max_length=200)]
-MEDIA_TYPES = {
-    "html": "text/html; charset=utf-8",
-    "gif": "image/gif",
-    "png": "image/png",
-    "svg": "image/svg+xml",
-    "json": "application/json",
-}
 
 
 class Problem(BaseModel):
@@ -79,7 +156,7 @@ class Models(BaseModel):
     docs: list[str] = Field(description="pages under /docs")
 
 
-class Wanted(BaseModel):
+class GenerateRequest(BaseModel):
     """An example of a task to generate."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -88,14 +165,14 @@ class Wanted(BaseModel):
     seed: Whole = Field(default=0, ge=0, lt=2**53)  # a JavaScript number
 
 
-class Pair(BaseModel):
+class ExamplePair(BaseModel):
     """A source and its right target."""
 
     source: list[str]
     target: list[str]
 
 
-class Run(BaseModel):
+class TraceRequest(BaseModel):
     """A model to run on an input."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -107,7 +184,7 @@ class Run(BaseModel):
     )  # fmt: skip
 
 
-class Wish(Run):
+class ExportRequest(TraceRequest):
     """A model to run, and the kind of file to write the trace into."""
 
     kind: Literal["html", "gif", "png", "svg", "json"]
@@ -145,7 +222,7 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
 
     @app.get("/", response_class=HTMLResponse, summary="The page")
     def index() -> HTMLResponse:
-        return HTMLResponse(page.served_page())
+        return HTMLResponse(served_page())
 
     @app.get("/favicon.ico", include_in_schema=False)  # browsers ask for it
     def no_icon() -> Response:
@@ -163,38 +240,38 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
         return Response(content, media_type=f"{media_type}; charset=utf-8")
 
     @app.post("/api/generate", summary="An example of a task", responses=wrong)
-    def generate_example(wanted: Wanted) -> Pair:
-        if wanted.task not in tasks:
-            raise HTTPException(404, _unknown("task", wanted.task, tasks))
+    def generate_example(request: GenerateRequest) -> ExamplePair:
+        if request.task not in tasks:
+            raise HTTPException(404, _unknown("task", request.task, tasks))
         with computing:
-            drawn = generate(wanted.task, wanted.length, wanted.seed)
-        return Pair(source=list(drawn.source), target=list(drawn.target or ()))
+            drawn = generate(request.task, request.length, request.seed)
+        return ExamplePair(source=list(drawn.source), target=list(drawn.target or ()))
 
     @app.post(
         "/api/trace", summary="Run a model and tell what its memory did",
         responses={**wrong, 200: {"content": {"application/json": {"schema": {"type": "object"}}}}},
     )  # fmt: skip
-    def trace_model(run: Run) -> JSONResponse:
-        return JSONResponse(page.page_data(told(run)))
+    def trace_model(request: TraceRequest) -> JSONResponse:
+        return JSONResponse(page_data(traced(request)))
 
     @app.post(
         "/api/export", summary="The same as a file",
         responses={**wrong, 200: {"content": {kind: {} for kind in MEDIA_TYPES.values()}}},
     )  # fmt: skip
-    def export_trace(wish: Wish) -> Response:
-        found = told(wish)
+    def export_trace(request: ExportRequest) -> Response:
+        trace_of_request = traced(request)
         with drawing:
-            data = FORMATS[f".{wish.kind}"](found)
-        return Response(data, media_type=MEDIA_TYPES[wish.kind])
+            data = FORMATS[f".{request.kind}"](trace_of_request)
+        return Response(data, media_type=MEDIA_TYPES[request.kind])
 
-    def told(run: Run) -> Trace:
-        if run.model not in models:
-            raise HTTPException(404, _unknown("model", run.model, models))
-        entry = models[run.model]
-        source = tuple(source_symbols(entry.model, run.input))
+    def traced(request: TraceRequest) -> Trace:
+        if request.model not in models:
+            raise HTTPException(404, _unknown("model", request.model, models))
+        entry = models[request.model]
+        source = tuple(source_symbols(entry.model, request.input))
         if len(source) > LONGEST:
             raise InputError(f"the input has {len(source)} symbols, expected at most {LONGEST}")
-        target = None if run.target is None else tuple(run.target)
+        target = None if request.target is None else tuple(request.target)
         task = entry.task if entry.task in tasks else None
         example = Example(source, target).judged_by(task)
         with computing:
@@ -212,7 +289,9 @@ def _answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def not_as_described(request: Request, error: RequestValidationError) -> JSONResponse:
-        return problem(422, "; ".join(_explain(one) for one in error.errors()[:3]))
+        return problem(
+            422, "; ".join(_explain(problem_found) for problem_found in error.errors()[:3])
+        )
 
     @app.exception_handler(HTTPException)
     def http_error(request: Request, error: HTTPException) -> JSONResponse:
@@ -243,7 +322,7 @@ def _unknown(what: str, name: str, known: Mapping[str, Any]) -> str:
 
 def _describe(entry: Entry, tasks: Mapping[str, Task]) -> ModelInfo:
     vocabulary, form = entry.model.vocabulary, entry.model.text
-    symbols = [one for one in vocabulary.source if one not in (vocabulary.unknown, " ")]
+    symbols = [symbol for symbol in vocabulary.source if symbol not in (vocabulary.unknown, " ")]
     separator = "" if form is not None and form.source == "chars" else " "
     fitting = [
         name for name, task in tasks.items()
@@ -259,3 +338,131 @@ def _describe(entry: Entry, tasks: Mapping[str, Task]) -> ModelInfo:
         separator=separator,
         example=separator.join(symbols[:4]),
     )
+
+
+def local_docs() -> dict[str, tuple[bytes, str]]:
+    """The project's own pages by name, each with its media type; an installed package has none."""
+    root = Path(pushpop.__file__).parents[2]
+    if not (root / "docs" / "viewer.md").is_file():
+        return {}
+    files = [root / "README.md", *sorted((root / "docs").glob("*.*"))]
+    return {
+        path.name: (path.read_bytes(), DOC_TYPES[path.suffix])
+        for path in files
+        if path.suffix in DOC_TYPES and path.is_file()
+    }
+
+
+class Guard:
+    """Answers 421 to a request for a host that is not allowed. HEAD is GET without the body."""
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self.app = app
+        self.hosts = {_plain(host) for host in (*LOCAL, *hosts)}
+        self.everywhere = not self.hosts.isdisjoint(EVERYWHERE)
+        if self.everywhere:
+            self.hosts.add(_plain(socket.gethostname()))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        head = scope["method"] == "HEAD"
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
+            elif head:
+                message["body"] = b""
+            await send(message)
+
+        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+        if self.allows(host):
+            await self.app({**scope, "method": "GET"} if head else scope, receive, sent)
+            return
+        error = f"this server does not answer for host {host!r}; --allow-host makes it do so"
+        await JSONResponse({"error": error}, 421)(scope, receive, sent)
+
+    def allows(self, host: str) -> bool:
+        """Whether a Host header, with or without a port, names this server.
+
+        A server that listens at all addresses of its machine is asked for by any of them: a
+        number leads where it says, so no other site can stand behind it.
+        """
+        name = _plain(host)
+        return name in self.hosts or (self.everywhere and _is_address(name))
+
+
+def _plain(host: str) -> str:
+    """Without the port, the brackets of an IPv6 address and a full stop at the end."""
+    name = host.strip().lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    if name.count(":") == 1:
+        name = name.partition(":")[0]
+    return name.removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class SizeLimit:
+    """Answers 413 to a request whose body is larger than the limit, and reads no more of it."""
+
+    def __init__(self, app: ASGIApp, largest: int) -> None:
+        self.app, self.largest = app, largest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, counting."""
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self.largest:
+                text = f"the request is larger than {self.largest} bytes"
+                raise HTTPException(413, text, headers={"Connection": "close"})
+            return message
+
+        await self.app(scope, counted, send)
+
+
+class TimedProtocol(H11Protocol):
+    """uvicorn's, with a limit on the time from the first byte of a request, or from the opening
+    of the connection, to the request's last byte."""
+
+    seconds: ClassVar[float] = REQUEST_SECONDS
+    deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Time runs from now on."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """More data does not give more time; the end of the request stops it."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """No time is left to take."""
+        super().connection_lost(exc)
+        self._unwatch()
+
+    def _watch(self) -> None:
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._unwatch()
+        elif self.deadline is None:
+            self.deadline = self.loop.call_later(self.seconds, self.transport.close)
+
+    def _unwatch(self) -> None:
+        if self.deadline is not None:
+            self.deadline.cancel()
+            self.deadline = None

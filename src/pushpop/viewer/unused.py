@@ -1,6 +1,16 @@
-"""The remark beside a trace in which the memory does little for the answer."""
+"""Memories that a model does not use: what it writes without its reads, and the remark beside a
+trace in which the memory does little for the answer."""
 
-from pushpop.viewer.trace import Trace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pushpop.layers import MemoryRNN
+from pushpop.models import Transducer
+from pushpop.models.decoding import Request, greedy
+
+if TYPE_CHECKING:
+    from pushpop.viewer.tracing import Trace
 
 STRONG = 0.1  # values pushed with less, and reads of less, do not count
 UNNEEDED = (
@@ -10,7 +20,33 @@ UNNEEDED = (
 HARDLY = 0.2  # the share of values read later, below which a memory is hardly used
 
 
-def remark(trace: Trace) -> str:
+def answer_without_reads(
+    model: Transducer, layer: MemoryRNN, source: Sequence[str], limit: int
+) -> tuple[str, ...]:
+    """The model's answer with zeros in the place of every read."""
+    numbers = model.vocabulary.encode_source(source).tolist()
+    with _without_reads(layer):
+        (found,) = greedy(model, Request([numbers], [limit]))
+    return found.symbols
+
+
+@contextmanager
+def _without_reads(layer: MemoryRNN) -> Iterator[None]:
+    """The controller sees its input, and after it the read: the latter is taken from it."""
+
+    def cut(cell: Any, given: Any) -> Any:
+        seen = given[0].clone()
+        seen[:, layer.input_size :] = 0
+        return (seen, *given[1:])
+
+    hook = layer.cell.register_forward_pre_hook(cut)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def remark(trace: "Trace") -> str:
     """A sentence or two about a memory that is hardly used, or "".
 
     Of a model that has another way to its source, what it writes without its memory decides; of

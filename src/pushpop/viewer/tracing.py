@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,12 +12,15 @@ from torch import Tensor
 from pushpop.errors import InputError
 from pushpop.models import Tagger, Transducer
 from pushpop.models.decoding import fed_back, log_probabilities
+from pushpop.models.saving import find_model, shipped_models
 from pushpop.models.text import attention_weights
 from pushpop.tasks import batch_rng, get_task
 from pushpop.tasks.registry import TASKS
-from pushpop.viewer.ablation import answer_without_reads
+from pushpop.training.load import load_trained
+from pushpop.training.run import TRAINING_FILE, RunDirectory
+from pushpop.viewer.intervals import Amounts, Place, Shares
 from pushpop.viewer.recorder import Recorder, Recording
-from pushpop.viewer.replay import Amounts, Place, Shares
+from pushpop.viewer.unused import answer_without_reads
 
 FORMAT = "pushpop trace 3"
 START, SEPARATOR, END = "<s>", "|||", "</s>"
@@ -99,6 +103,45 @@ class Trace:
     def target_text(self, symbols: Iterable[str]) -> str:
         """The output, or the target, as text."""
         return self.separators[1].join(symbols)
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A model, the name it goes by, and the task it was trained on, if it says so."""
+
+    name: str
+    model: Transducer
+    task: str | None
+
+
+def open_model(text: str) -> Entry:
+    """A shipped model by name, a saved model or a training run by its path."""
+    path = find_model(text)
+    found = load_trained(path, "unknown")
+    return Entry(path.resolve().name, found.model.eval(), _task_of(path, found.model))
+
+
+def open_models(texts: Iterable[str]) -> dict[str, Entry]:
+    """Models by name, those that come with the package if none is asked for.
+
+    Of several with the same name, the second is called name-2 and so on.
+    """
+    entries: dict[str, Entry] = {}
+    for text in list(texts) or list(shipped_models()):
+        entry = open_model(text)
+        name, number = entry.name, 2
+        while name in entries:
+            name, number = f"{entry.name}-{number}", number + 1
+        entries[name] = Entry(name, entry.model, entry.task)
+    return entries
+
+
+def _task_of(path: Path, model: Transducer) -> str | None:
+    training = model.metadata.get("training")
+    task = training.get("task") if isinstance(training, dict) else model.metadata.get("task")
+    if task is None and (path / TRAINING_FILE).exists():
+        task = RunDirectory(path).config().task
+    return task if isinstance(task, str) else None
 
 
 @dataclass(frozen=True)
