@@ -50,11 +50,10 @@ class Trace(Command):
     def execute(self) -> None:
         from pushpop.commands.transduce import parse_line, say_unknown
         from pushpop.models.text import target_symbols, unknown_symbols
-        from pushpop.viewer.tracing import open_model
         from pushpop.viewer.export import FORMATS, export
-        from pushpop.viewer.unused import remark
-        from pushpop.viewer.tracing import Example, generate
+        from pushpop.viewer.tracing import Example, generate, open_model
         from pushpop.viewer.tracing import trace as run
+        from pushpop.viewer.unused import remark
 
         path = Path(self.out)
         if path.suffix.lower() not in FORMATS:
