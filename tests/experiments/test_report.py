@@ -5,6 +5,8 @@ import gzip
 import json
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -304,6 +306,14 @@ def test_a_broken_file_is_named(results: Path, capsys: Captured) -> None:
     assert f"pushpop: {lengths}: expected a step and" in refused(["report", str(results)], capsys)
 
 
+def test_a_report_needs_no_torch(results: Path) -> None:
+    code = (
+        "import sys; from pushpop.cli import main; main(['report', sys.argv[1]]); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(results)], check=False).returncode == 0
+
+
 def test_a_folder_without_runs_is_refused(tmp_path: Path, capsys: Captured) -> None:
     assert "no run in it" in refused(["report", str(tmp_path)], capsys)
     assert "no such folder" in refused(["report", str(tmp_path / "nothing")], capsys)
@@ -321,8 +331,6 @@ def test_the_command_writes_the_files_and_prints_the_table(
 def test_without_matplotlib_there_are_tables_only(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     report = make_report(results)
     assert report.notes == ["no figures: they need matplotlib (pip install 'pushpop[plot]')"]

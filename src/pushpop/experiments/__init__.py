@@ -27,15 +27,4 @@ __all__ = [
     "run_sweep",
 ]
 
-import_when_asked(
-    __name__,
-    {
-        "Preset": "presets",
-        "load_preset": "presets",
-        "LocalWorkers": "sweep",
-        "RayWorkers": "sweep",
-        "SweepView": "sweep",
-        "plan": "sweep",
-        "run_sweep": "sweep",
-    },
-)
+import_when_asked(__name__)

@@ -52,15 +52,15 @@ def convergence(choices: list[Choice], recipe: str) -> str | None:
     from matplotlib.ticker import LogLocator
 
     runs = _by_task(choices, recipe)
-    runs = {task: found for task, found in runs.items() if any(run.tests for run in found)}
+    runs = {task: group for task, group in runs.items() if any(run.tests for run in group)}
     if not runs:
         return None
     with rc_context(SETTINGS):
         figure = Figure(figsize=(7, 1.9 * len(runs) + 0.9), layout="constrained")
         panels = figure.subplots(len(runs), 2, sharex=True, sharey=True, squeeze=False)
-        for (task, found), (left, right) in zip(runs.items(), panels, strict=True):
+        for (task, group), (left, right) in zip(runs.items(), panels, strict=True):
             for panel, lengths in ((left, "train"), (right, "test")):
-                for run in found:
+                for run in group:
                     steps = [record["step"] for record in run.tests]
                     values = [record[lengths]["coarse"] for record in run.tests]
                     panel.plot(
@@ -83,8 +83,8 @@ def convergence(choices: list[Choice], recipe: str) -> str | None:
 def accuracy_by_length(choices: list[Choice], recipe: str) -> str | None:
     """Coarse accuracy against the length of the source, a panel a task."""
     runs = _by_task(choices, recipe)
-    runs = {task: [run for run in found if run.measured_lengths] for task, found in runs.items()}
-    runs = {task: found for task, found in runs.items() if found}
+    runs = {task: [run for run in group if run.measured_lengths] for task, group in runs.items()}
+    runs = {task: group for task, group in runs.items() if group}
     return length_panels(runs, "coarse") if runs else None
 
 
@@ -102,10 +102,10 @@ def length_panels(
         figure = Figure(figsize=(7, 2.1 * rows + 0.9), layout="constrained")
         panels = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False)
         every = sorted(
-            {n for found in runs.values() for run in found for n in run.measured_lengths}
+            {n for group in runs.values() for run in group for n in run.measured_lengths}
         )
-        for panel, (task, found) in zip(panels.flat, runs.items(), strict=False):
-            for run in found:
+        for panel, (task, group) in zip(panels.flat, runs.items(), strict=False):
+            for run in group:
                 rows_found = sorted(run.measured_lengths.items())
                 lengths = [length for length, _ in rows_found]
                 values = [row[grain] for _, row in rows_found]
@@ -113,7 +113,7 @@ def length_panels(
                 panel.plot(lengths, values, label=name, **_style(run.model))
             if chance is not None:
                 panel.axhline(chance[task], color=INK, linewidth=0.8, linestyle=(0, (1, 3)))
-            low, high = found[0].config.training_range
+            low, high = group[0].config.training_range
             panel.axvspan(low, high, color=INK, alpha=0.12, linewidth=0)
             panel.set_title(PAPER_TASKS.get(task, task), fontsize=9)
             panel.set_xscale("log", base=2)

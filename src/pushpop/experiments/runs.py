@@ -229,11 +229,11 @@ def pack(runs: list[RunRecord]) -> bytes:
         if run.environment not in environments:
             environments.append(run.environment)
     lines: list[dict[str, Any]] = [{"options": shared, "environments": environments}]
-    for run, given in zip(runs, options, strict=True):
+    for run, its_options in zip(runs, options, strict=True):
         lines.append(
             {
                 "run": run.name,
-                "options": {name: given[name] for name in given if name not in shared},
+                "options": {name: its_options[name] for name in its_options if name not in shared},
                 "environment": environments.index(run.environment),
                 "report": run.report,
                 "lengths": run.lengths,

@@ -233,8 +233,8 @@ def _symbols(ax: Axes, trace: Trace, colour: _Colours) -> None:
 def _bands(ax: Axes, trace: Trace, layout: Layout, colour: _Colours) -> None:
     held = [_box(span.start, span.stop, span.low, span.high) for span in layout.spans]
     faces = [colour.cell(span.cell, bright=False) for span in layout.spans]
-    seen = [_box(one.step, one.step + 1, one.low, one.high) for one in layout.seen]
-    shades = [colour.cell(one.cell, bright=True) for one in layout.seen]
+    seen = [_box(part.step, part.step + 1, part.low, part.high) for part in layout.seen]
+    shades = [colour.cell(part.cell, bright=True) for part in layout.seen]
     thick = len(trace.steps) <= READABLE
     ax.add_collection(PolyCollection(held, facecolors=faces, edgecolors=PAPER,
                                      linewidths=0.7 if thick else 0.0))  # fmt: skip
@@ -254,7 +254,7 @@ def _names(ax: Axes, trace: Trace, layout: Layout) -> None:
     named = set()
     for span in layout.spans:
         symbol = trace.cells[span.cell].symbol
-        ends = max(one.stop for one in layout.spans if one.cell == span.cell)
+        ends = max(other.stop for other in layout.spans if other.cell == span.cell)
         if span.cell in named or span.high - span.low < 0.25 or ends - span.start < 1:
             continue
         named.add(span.cell)

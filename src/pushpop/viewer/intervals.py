@@ -102,5 +102,5 @@ class Replay:
 
     def _where(self, numbers: Tensor, chosen: Tensor) -> list[tuple[int, float]]:
         rows = chosen[0].nonzero()[:, 0]
-        found = zip(rows.tolist(), numbers[0, rows].tolist(), strict=True)
-        return [(self.cells[row], number) for row, number in found]
+        chosen_cells = zip(rows.tolist(), numbers[0, rows].tolist(), strict=True)
+        return [(self.cells[row], number) for row, number in chosen_cells]

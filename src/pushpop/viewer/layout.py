@@ -74,10 +74,10 @@ def lay_out(trace: Trace) -> Layout:
                 low, high = step.bottom, bottom
             if strength > 0:
                 spans.setdefault(cell, []).append(Span(cell, t, n_steps, low, high))
-        for which, (end, read) in enumerate(zip(ends, step.reads, strict=True)):
+        for end, read, reached in zip(ends, step.reads, windows, strict=True):
             low = max(step.bottom, step.top - 1) if end == "top" else step.bottom
             high = step.top if end == "top" else min(step.top, step.bottom + 1)
-            windows[which].append(Window(t, low, high))
+            reached.append(Window(t, low, high))
             for cell, _ in read:
                 span = spans[cell][-1]
                 seen.append(Seen(t, cell, max(span.low, low), min(span.high, high)))
@@ -149,12 +149,15 @@ def hues(trace: Trace) -> dict[str, float]:
 @cache
 def _twins(task: str | None) -> dict[str, str]:
     """Target symbols and the source symbols that a task's grammar writes them for."""
-    found = TASKS[task]() if task in TASKS else None
-    if not isinstance(found, GrammarTask):
+    known = TASKS[task]() if task in TASKS else None
+    if not isinstance(known, GrammarTask):
         return {}
     pairs = [
-        [[one for one in side if isinstance(one, str)] for side in (rule.source, rule.target)]
-        for rule in found.grammar.rules
+        [
+            [symbol for symbol in side if isinstance(symbol, str)]
+            for side in (rule.source, rule.target)
+        ]
+        for rule in known.grammar.rules
     ]
     return {target[0]: source[0] for source, target in pairs if len(source) == len(target) == 1}
 

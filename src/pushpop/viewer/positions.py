@@ -56,9 +56,9 @@ class PositionReplay:
 
     def _step(self, value: Tensor, gates: Tensor, read: Tensor) -> None:
         t, row = len(self.written), len(self.followed)
-        one = torch.zeros(row + self.spare, 1, 1, dtype=self.dtype)
-        one[row] = 1
-        reads, self.state = self.memory.run_step(one, gates.expand(len(one), -1), self.state)
+        values = torch.zeros(row + self.spare, 1, 1, dtype=self.dtype)
+        values[row] = 1
+        reads, self.state = self.memory.run_step(values, gates.expand(len(values), -1), self.state)
         held, positions = self.memory.contents(self.state)
         weights, read_weights = held[: row + 1, :, 0], reads[: row + 1, 0, 0]
         self.followed = torch.cat([self.followed, torch.tensor([t])])
@@ -104,8 +104,8 @@ class PositionReplay:
         for cell, until in zip(self.written, self.until, strict=True):
             cell.gone = None if until == len(self.kept) else until
         reach = self._reach()
-        found = [Moment(reads=(kept.read,), places=_places(kept, reach)) for kept in self.kept]
-        return found, reach
+        moments = [Moment(reads=(kept.read,), places=_places(kept, reach)) for kept in self.kept]
+        return moments, reach
 
     def _reach(self) -> int | None:
         if not self.kept:

@@ -40,19 +40,19 @@ class Recorder:
         self.body = _only_layer(model)
         self.intervals: Replay | None = None
         self.positions: PositionReplay | None = None
-        self.found = found = Recording()
+        self.recording = recording = Recording()
         if self.body is None:
             several = model.config.memory != "none"
-            found.note = SEVERAL if several else NO_MEMORY_NOTE
+            recording.note = SEVERAL if several else NO_MEMORY_NOTE
             return
         memory, dtype = self.body.memory, model.output_table.weight.dtype
-        found.memory, found.gate_names = memory.kind, memory.gate_names
-        found.note = why_no_picture(memory)
-        if found.note:
+        recording.memory, recording.gate_names = memory.kind, memory.gate_names
+        recording.note = why_no_picture(memory)
+        if recording.note:
             return
-        found.picture = memory.picture
+        recording.picture = memory.picture
         if memory.picture == "intervals":
-            found.push_ends, found.read_ends = memory.push_ends, memory.read_ends
+            recording.push_ends, recording.read_ends = memory.push_ends, memory.read_ends
             self.intervals = Replay(memory.push_ends, memory.read_ends, dtype)
         else:
             self.positions = PositionReplay(memory, dtype)
@@ -72,21 +72,21 @@ class Recorder:
                 moment = self.intervals.step(gates[:n_pushes], gates[n_pushes:])
             if self.positions is not None:
                 self.positions.step(values[0, 0], squashed, inner.read.cpu().flatten())
-        self.found.gates.append(gates)
-        self.found.moments.append(moment)
+        self.recording.gates.append(gates)
+        self.recording.moments.append(moment)
 
     def finish(self) -> Recording:
         """All of it."""
-        found = self.found
+        recording = self.recording
         if self.intervals is not None:
-            found.written = self.intervals.written
+            recording.written = self.intervals.written
         if self.positions is not None and self.positions.linear:
-            found.moments, found.reach = self.positions.moments()
-            found.written = self.positions.written
+            recording.moments, recording.reach = self.positions.moments()
+            recording.written = self.positions.written
         elif self.positions is not None:
-            found.picture = "none"
-            found.note = f"memory {found.memory!r} {NOT_LINEAR}: only its gates are shown"
-        return found
+            recording.picture = "none"
+            recording.note = f"memory {recording.memory!r} {NOT_LINEAR}: only its gates are shown"
+        return recording
 
 
 def _only_layer(model: Transducer) -> MemoryRNN | None:

@@ -92,10 +92,10 @@ def listen(
 
 def _bind(host: str, port: int) -> socket.socket:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise InputError(f"host {host!r}: {error.strerror or error}") from None
-    family, kind, protocol, _, address = found[0]
+    family, kind, protocol, _, address = addresses[0]
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -111,9 +111,9 @@ def _bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _whole(given: Any) -> Any:
+def _whole(value: Any) -> Any:
     """To JSON, 1.0 is a whole number."""
-    return int(given) if isinstance(given, float) and given.is_integer() else given
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 Whole = Annotated[int, BeforeValidator(_whole)]
@@ -289,9 +289,7 @@ def _answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def not_as_described(request: Request, error: RequestValidationError) -> JSONResponse:
-        return problem(
-            422, "; ".join(_explain(problem_found) for problem_found in error.errors()[:3])
-        )
+        return problem(422, "; ".join(map(_explain, error.errors()[:3])))
 
     @app.exception_handler(HTTPException)
     def http_error(request: Request, error: HTTPException) -> JSONResponse:

@@ -117,8 +117,8 @@ class Entry:
 def open_model(text: str) -> Entry:
     """A shipped model by name, a saved model or a training run by its path."""
     path = find_model(text)
-    found = load_trained(path, "unknown")
-    return Entry(path.resolve().name, found.model.eval(), _task_of(path, found.model))
+    loaded = load_trained(path, "unknown")
+    return Entry(path.resolve().name, loaded.model.eval(), _task_of(path, loaded.model))
 
 
 def open_models(texts: Iterable[str]) -> dict[str, Entry]:
@@ -188,23 +188,30 @@ def trace(
         ran = _run_tagger(model, example)
     else:
         ran = _run_transducer(model, example, max_length)
-    found, read = ran.recorder.finish(), [symbol for symbol, _ in ran.read]
+    recording, read = ran.recorder.finish(), [symbol for symbol, _ in ran.read]
     form = model.text
     right = None if example.target is None else ran.finished and ran.written == example.target
-    steps = _steps(found, ran)
+    steps = _steps(recording, ran)
     cells = (
-        TracedCell(read[one.step], steps[one.step].part, one.step, one.end, one.strength, one.gone)
-        for one in found.written
+        TracedCell(
+            read[value.step],
+            steps[value.step].part,
+            value.step,
+            value.end,
+            value.strength,
+            value.gone,
+        )
+        for value in recording.written
     )
     return Trace(
         model=name,
-        memory=found.memory,
-        picture=found.picture,
-        note=found.note,
-        gate_names=found.gate_names,
-        push_ends=found.push_ends,
-        read_ends=found.read_ends,
-        reach=found.reach,
+        memory=recording.memory,
+        picture=recording.picture,
+        note=recording.note,
+        gate_names=recording.gate_names,
+        push_ends=recording.push_ends,
+        read_ends=recording.read_ends,
+        reach=recording.reach,
         task=task,
         source=example.source,
         target=example.target,
@@ -219,7 +226,7 @@ def trace(
 
 
 @dataclass
-class _Run:
+class _Decoding:
     """What was read and written, step by step, and the recorder that looked on."""
 
     recorder: Recorder
@@ -231,12 +238,12 @@ class _Run:
     without_memory: tuple[str, ...] | None = None
 
 
-def _run_transducer(model: Transducer, example: Example, max_length: int | None) -> _Run:
+def _run_transducer(model: Transducer, example: Example, max_length: int | None) -> _Decoding:
     """Read the source, then write until the end symbol or the limit."""
     symbols, numbers = model.vocabulary, model.vocabulary.encode_source(example.source)
     inputs = [symbols.SOS, *(numbers + symbols.source_input_start).tolist(), symbols.SEP]
     source = [(symbol, "source") for symbol in example.source]
-    ran = _Run(Recorder(model), [(START, "start"), *source, (SEPARATOR, "separator")], [])
+    ran = _Decoding(Recorder(model), [(START, "start"), *source, (SEPARATOR, "separator")], [])
     limit = 2 * len(example.source) + 50 if max_length is None else max_length
     writer = _Writer(model, None if example.target is None else [*example.target, END])
     reading = model.reading(_ids(model, *inputs)[:, None])
@@ -268,7 +275,7 @@ def _run_transducer(model: Transducer, example: Example, max_length: int | None)
     return ran
 
 
-def _run_tagger(model: Tagger, example: Example) -> _Run:
+def _run_tagger(model: Tagger, example: Example) -> _Decoding:
     """Write while reading: at every symbol, or at the blanks. A known target has as many."""
     source = model.source_for(example.source, len(example.target or ()))
     asked = model.answers_at(source)
@@ -278,7 +285,7 @@ def _run_tagger(model: Tagger, example: Example) -> _Run:
             f"the target has {len(example.target)} symbols, expected {sum(asked)}: one for each "
             f"{'symbol' if model.vocabulary.blank is None else 'blank'} of the source"
         )
-    ran = _Run(Recorder(model), [], [])
+    ran = _Decoding(Recorder(model), [], [])
     writer = _Writer(model, example.target)
     numbers = model.vocabulary.encode_source(source) + model.vocabulary.source_input_start
     state = None
@@ -292,10 +299,10 @@ def _run_tagger(model: Tagger, example: Example) -> _Run:
     return ran
 
 
-def _steps(found: Recording, ran: _Run) -> list[TracedStep]:
-    n_pushes, steps = len(found.push_ends), []
+def _steps(recording: Recording, ran: _Decoding) -> list[TracedStep]:
+    n_pushes, steps = len(recording.push_ends), []
     attention = iter(ran.attention)
-    for t, (gates, moment) in enumerate(zip(found.gates, found.moments, strict=True)):
+    for t, (gates, moment) in enumerate(zip(recording.gates, recording.moments, strict=True)):
         at_ends = gates if n_pushes else ()
         step = TracedStep(
             symbol=ran.read[t][0],
@@ -336,10 +343,10 @@ class _Writer:
     def step(self, logits: Tensor) -> Output:
         """Choose the likeliest symbol."""
         chances = log_probabilities(logits)[0].exp()
-        found = chances.topk(min(BEST, len(chances)))
+        likeliest = chances.topk(min(BEST, len(chances)))
         best = [
             (self._spell(k), p)
-            for k, p in zip(found.indices.tolist(), found.values.tolist(), strict=True)
+            for k, p in zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
         ]
         if not all(isfinite(p) for _, p in best):
             raise InputError("the model's outputs are not numbers: its weights are damaged")

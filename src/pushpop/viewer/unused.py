@@ -26,18 +26,18 @@ def answer_without_reads(
     """The model's answer with zeros in the place of every read."""
     numbers = model.vocabulary.encode_source(source).tolist()
     with _without_reads(layer):
-        (found,) = greedy(model, Request([numbers], [limit]))
-    return found.symbols
+        (answer,) = greedy(model, Request([numbers], [limit]))
+    return answer.symbols
 
 
 @contextmanager
 def _without_reads(layer: MemoryRNN) -> Iterator[None]:
     """The controller sees its input, and after it the read: the latter is taken from it."""
 
-    def cut(cell: Any, given: Any) -> Any:
-        seen = given[0].clone()
+    def cut(cell: Any, arguments: Any) -> Any:
+        seen = arguments[0].clone()
         seen[:, layer.input_size :] = 0
-        return (seen, *given[1:])
+        return (seen, *arguments[1:])
 
     hook = layer.cell.register_forward_pre_hook(cut)
     try:
