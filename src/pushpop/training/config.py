@@ -351,7 +351,7 @@ class TrainConfig:
         return parse_lengths(self.test_lengths)
 
     def start_configs(self) -> list["TrainConfig"]:
-        """The options of each start of the race; their seeds are apart unless they are given."""
+        """Make the config of each start of the race, with a seed of its own unless one is given."""
         return [self._of(values) for values in start_values(vars(self))]
 
     def to_dict(self) -> dict[str, Any]:
@@ -420,6 +420,8 @@ def apply_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(given)
     if given.get("form") == "auto":  # as if it were not given: a recipe may know
         del given["form"]
+    if given.keys() == FIELDS.keys():
+        return given
     task = given.get("task", "")
     if is_pairs_file(task):
         given.setdefault("recipe", "labels" if given.get("form") == "tagger" else "pairs")

@@ -184,10 +184,8 @@ class Session:
         self.config, self.run, self.view, self.signals = config, run, view, signals
         self.group, self.data = group, data
         self.trainer: Trainer | Race  # from `resume` on
-        starts = [each for each in (config, *config.start_configs()) if each.curriculum_start]
-        first = [Progress.start(each).lengths(each) for each in starts]
-        for lengths in (config.training_range, config.testing_range, *first):
-            data.check_lengths(lengths)  # refused now rather than later
+        for lengths in (config.training_range, config.testing_range):
+            data.check_lengths(lengths)  # refused now rather than at the first test
         self.began = time.monotonic()
         self.saved_step = -1  # of the last checkpoint with everything of its step in it
 

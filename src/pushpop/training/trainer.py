@@ -47,6 +47,8 @@ class Trainer:
         self, config: TrainConfig, group: Group, data: Data, start: int | None = None
     ) -> None:
         self.config, self.group, self.data = config, group, data
+        if config.curriculum_start:
+            data.check_lengths(Progress.start(config).lengths(config))
         self.start = start  # of a race; `None`: there is none
         self.guarded: Checkpoint | None = None  # the snapshot that is restored after divergence
         self.device = find_device(config.device, group.local_rank)
