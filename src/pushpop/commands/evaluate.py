@@ -24,7 +24,7 @@ class Evaluate(Command):
 
     model: str = argument(
         "a run directory (if the run is not finished, its latest checkpoint), a saved model, "
-        "or the name of a model that comes with pushpop",
+        "or the name of a model that comes with pushpop"
     )
     pairs: str | None = argument(
         "a file of pairs, as in test.tsv, for a model that was trained on such a file; the "
@@ -38,25 +38,21 @@ class Evaluate(Command):
     sequences: int = option(1000, "how many pairs are drawn for each")
     seed: int = option(0, "the same seed gives the same pairs")
     task: str = option(
-        "",
-        "the task to draw from; by default the one that the model was trained on",
+        "", "the task to draw from; by default the one that the model was trained on"
     )
     checkpoint: str = option("", "a checkpoint of the run: best, latest, or after how many batches")
     save: bool = option(
-        False,
-        "keep the figures in the run (lengths.json), for pushpop report; lengths one by one",
+        False, "keep the figures in the run (lengths.json), for pushpop report; lengths one by one"
     )
     columns: str = option(
-        "",
-        "the columns of the source and the target, as in 1,2 (with features: 1,3,2)",
+        "", "the columns of the source and the target, as in 1,2 (with features: 1,3,2)"
     )
     skip_bad: bool = option(False, "leave bad rows out, and count them")
     beam: int = option(1, "how many predictions are pursued at once")
     worst: int = option(10, "how many of the worst predictions are shown")
     as_json: bool = option(False, "print the figures as JSON")
     device: str = option(
-        "cpu",
-        "where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu",
+        "cpu", "where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu"
     )
 
     def execute(self) -> None:

@@ -16,11 +16,10 @@ class Export(Command):
     """
 
     model: str = argument(
-        "a run directory, a saved model, or the name of a model that comes with pushpop",
+        "a run directory, a saved model, or the name of a model that comes with pushpop"
     )
     onnx: str = option(
-        "",
-        "the file to write, as in step.onnx; a model with an encoder has a second one beside it",
+        "", "the file to write, as in step.onnx; a model with an encoder has a second one beside it"
     )
 
     def execute(self) -> None:

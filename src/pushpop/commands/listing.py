@@ -64,7 +64,7 @@ class Sample(Command):
     """
 
     task: str = argument(
-        "the name of a task (`pushpop tasks` lists them), or the path of a grammar file (.itg)",
+        "the name of a task (`pushpop tasks` lists them), or the path of a grammar file (.itg)"
     )
     count: int = option(5, "how many pairs, at least 1", short="-n")
     lengths: str = option("8-12", "shortest and longest source, as in 8-12, or one length")

@@ -19,12 +19,10 @@ class Serve(Command):
     """
 
     models: list[str] | None = argument(
-        "shipped models by name, or folders; by default all shipped ones",
-        count="*",
+        "shipped models by name, or folders; by default all shipped ones", count="*"
     )
     host: str = option(
-        "127.0.0.1",
-        "the address to listen at; only this machine can reach the default",
+        "127.0.0.1", "the address to listen at; only this machine can reach the default"
     )
     port: int = option(8000, "the port to listen at; 0 takes a free one")
     allow_host: str = option(

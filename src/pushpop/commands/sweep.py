@@ -25,26 +25,22 @@ class Sweep(Command):
     preset: str = argument(
         "ours, unseen, ours-lstm, mini, miniseeds, natural, drift, chomsky, table, paper, "
         "paper-grid, smoke, protocol, pushbias, popbias, lstmseeds, by-task, by-task-seeds, "
-        "or a file",
+        "or a file"
     )
     out: str = option("", "the folder of the run directories; by default runs/PRESET")
     workers: int = option(
-        0,
-        "runs at a time, a process and a thread each; 0: as many as there are cores",
+        0, "runs at a time, a process and a thread each; 0: as many as there are cores"
     )
     steps: int = option(
-        0,
-        "batches of every run instead of what the preset says; finished runs are extended",
+        0, "batches of every run instead of what the preset says; finished runs are extended"
     )
     only: str = option("", "the runs with these options, as in task=copy,model=queue,model=deque")
     ray: str = option(
-        "",
-        "run on a Ray cluster whose nodes share the folder: its address, auto, or local",
+        "", "run on a Ray cluster whose nodes share the folder: its address, auto, or local"
     )
     dry_run: bool = option(False, "list the runs and leave")
     plan: bool = option(
-        False,
-        "list what is to be trained, row by row, with an estimate of the time, and leave",
+        False, "list what is to be trained, row by row, with an estimate of the time, and leave"
     )
 
     def execute(self) -> None:

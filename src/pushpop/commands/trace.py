@@ -23,7 +23,7 @@ class Trace(Command):
     """
 
     model: str = argument(
-        "the name of a shipped model, or the folder of a saved model or of a training run",
+        "the name of a shipped model, or the folder of a saved model or of a training run"
     )
     input: str | None = argument(
         "symbols separated by spaces (a model of a file of pairs: text as in the file); by "
@@ -41,8 +41,7 @@ class Trace(Command):
         "if it can be told",
     )
     task: str | None = option(
-        None,
-        "the task to draw from; by default the one that the model was trained on",
+        None, "the task to draw from; by default the one that the model was trained on"
     )
     length: int = option(12, "the length of the source that is drawn")
     seed: int = option(0, "the same seed draws the same source")

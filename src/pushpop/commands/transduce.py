@@ -33,7 +33,7 @@ class Transduce(Command):
 
     model: str = argument(
         "a run directory, a saved model, or the name of a model that comes with pushpop "
-        "(pushpop models lists them)",
+        "(pushpop models lists them)"
     )
     file: str | None = argument(
         "a file of sources, one a line, also packed as .gz; by default standard input, and in"
@@ -46,20 +46,16 @@ class Transduce(Command):
         "probability between tabs; by default one, alone",
     )
     beam: int = option(
-        1,
-        "how many predictions are pursued at once; 1: the likeliest symbol at every step",
+        1, "how many predictions are pursued at once; 1: the likeliest symbol at every step"
     )
     max_length: int = option(
-        0,
-        "the most symbols in a prediction; by default twice the source's and 50 more",
+        0, "the most symbols in a prediction; by default twice the source's and 50 more"
     )
     threads: int = option(
-        1,
-        "threads that torch computes with; several are slow where other programs run too",
+        1, "threads that torch computes with; several are slow where other programs run too"
     )
     device: str = option(
-        "cpu",
-        "where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu",
+        "cpu", "where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu"
     )
 
     def execute(self) -> None:

@@ -37,7 +37,7 @@ TASKS: dict[str, "Callable[[], Task]"] = {
     "gender": partial(_packaged_grammar, "gender"),
     "duplicate": partial(_make, "synthetic", "Duplicate"),
     "odds-first": partial(_make, "synthetic", "OddsFirst"),
-    "brackets": partial(_make, "brackets", "Brackets"),
+    "brackets": partial(_make, "synthetic", "Brackets"),
     "chomsky/even-pairs": partial(_make, "chomsky", "EvenPairs"),
     "chomsky/parity": partial(_make, "chomsky", "Parity"),
     "chomsky/cycle-navigation": partial(_make, "chomsky", "CycleNavigation"),
