@@ -76,16 +76,7 @@ class Evaluate(Command):
         )
         trained.model.to(find_device(self.device))
         if self.pairs is not None:
-            print_pair_scores(
-                trained.model,
-                trained.what,
-                self.pairs,
-                columns=self.columns,
-                skip_bad=self.skip_bad,
-                beam=self.beam,
-                worst=self.worst,
-                as_json=self.as_json,
-            )
+            self._score_pairs(self.pairs, trained.model, trained.what)
             return
         if trained.model.text is not None:
             raise InputError(
@@ -104,53 +95,42 @@ class Evaluate(Command):
             if self.save:
                 save_length(self.model, row)
 
+    def _score_pairs(self, path: str, model: "Transducer", what: str) -> None:
+        """Print how right a model is on a file of pairs, and its worst predictions."""
+        from pushpop.models import Tagger
+        from pushpop.models.text import describe_prediction, describe_unknown, score_pairs
+        from pushpop.tasks.pairs_file import PairsOptions, read_pairs
+        from pushpop.tasks.pairs_text import TextForm
+        from pushpop.training.parallel import torch_threads
 
-def print_pair_scores(
-    model: "Transducer",
-    what: str,
-    path: str,
-    *,
-    columns: str,
-    skip_bad: bool,
-    beam: int,
-    worst: int,
-    as_json: bool,
-) -> None:
-    """Print how right a model is on a file of pairs, and the predictions that are most wrong."""
-    from pushpop.models import Tagger
-    from pushpop.models.text import describe_prediction, describe_unknown, score_pairs
-    from pushpop.tasks.pairs_file import PairsOptions, read_pairs
-    from pushpop.tasks.pairs_text import TextForm
-    from pushpop.training.parallel import torch_threads
+        form = model.text or TextForm("spaces", "spaces", normalise="none")
+        labels = isinstance(model, Tagger) and model.vocabulary.blank is None
+        file = read_pairs(path, PairsOptions.like(form, self.columns, self.skip_bad, labels))
+        if file.form != form:
+            kind = "features" if form.features else "no features"
+            raise InputError(
+                f"{path}: {file.columns}; expected {kind}, as the model was trained with; name the "
+                f"columns, as in --columns {'1,2,3' if form.features else '1,2'}"
+            )
+        for text in filter(None, (file.describe_skipped(), file.describe_unused())):
+            print("pushpop:", text, file=sys.stderr)
+        with torch_threads(1):
+            scores = score_pairs(model, file.pairs, self.beam)
+        if scores.unknown:
+            from collections import Counter
 
-    form = model.text or TextForm("spaces", "spaces", normalise="none")
-    labels = isinstance(model, Tagger) and model.vocabulary.blank is None
-    file = read_pairs(path, PairsOptions.like(form, columns, skip_bad, labels))
-    if file.form != form:
-        kind = "features" if form.features else "no features"
-        raise InputError(
-            f"{path}: {file.columns}; expected {kind}, as the model was trained with; name the "
-            f"columns, as in --columns {'1,2,3' if form.features else '1,2'}"
-        )
-    for text in filter(None, (file.describe_skipped(), file.describe_unused())):
-        print("pushpop:", text, file=sys.stderr)
-    with torch_threads(1):
-        scores = score_pairs(model, file.pairs, beam)
-    if scores.unknown:
-        from collections import Counter
-
-        print("pushpop:", describe_unknown(Counter(scores.unknown)), file=sys.stderr)
-    if as_json:
-        print(json.dumps(scores.to_dict()))
-        return
-    figures = scores.to_dict()
-    print(f"{what} on {path}, {figures['pairs']:,} pairs{file.header}")
-    print(f"accuracy           {figures['accuracy']:7.2%}   targets that are right as a whole")
-    print(f"word error rate    {figures['word_error_rate']:7.2%}   those that are not")
-    what = "labels that are wrong" if labels else "edits a symbol of the targets"
-    print(f"symbol error rate  {figures['symbol_error_rate']:7.2%}   {what}")
-    shown = scores.worst(worst)
-    if shown:
-        print("\nworst: source, target, prediction")
-        for one in shown:
-            print(describe_prediction(model, one))
+            print("pushpop:", describe_unknown(Counter(scores.unknown)), file=sys.stderr)
+        if self.as_json:
+            print(json.dumps(scores.to_dict()))
+            return
+        figures = scores.to_dict()
+        print(f"{what} on {path}, {figures['pairs']:,} pairs{file.header}")
+        print(f"accuracy           {figures['accuracy']:7.2%}   targets that are right as a whole")
+        print(f"word error rate    {figures['word_error_rate']:7.2%}   those that are not")
+        what = "labels that are wrong" if labels else "edits a symbol of the targets"
+        print(f"symbol error rate  {figures['symbol_error_rate']:7.2%}   {what}")
+        shown = scores.worst(self.worst)
+        if shown:
+            print("\nworst: source, target, prediction")
+            for one in shown:
+                print(describe_prediction(model, one))
