@@ -12,11 +12,11 @@ NAMES = ("cpu", "cuda", "mps", "auto")
 WITHOUT = "; --device cpu goes without one"
 
 
-def read_device(name: str, given: Any) -> str:
+def read_device(name: str, value: Any) -> str:
     """The name of a device, as it is given; whether the device is there takes torch to say."""
-    if isinstance(given, str) and (given in NAMES or re.fullmatch(r"cuda:(0|[1-9]\d?)", given)):
-        return given
-    raise InputError(f"{name} is {given!r}, expected cpu, cuda, cuda:N, mps or auto")
+    if isinstance(value, str) and (value in NAMES or re.fullmatch(r"cuda:(0|[1-9]\d?)", value)):
+        return value
+    raise InputError(f"{name} is {value!r}, expected cpu, cuda, cuda:N, mps or auto")
 
 
 def resolve_device(asked: str, processes: int = 1) -> str:

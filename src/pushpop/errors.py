@@ -1,5 +1,5 @@
-"""What a user is told: the error to act on, which the command line prints without a traceback and
-exits with 2 after; that a file cannot be read or written; and what the library logs."""
+"""`InputError`, which the command line prints without a traceback and exits with 2 after; its
+helpers; and logging to a stream."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ class InputError(ValueError):
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """A hint to end a message with: the known name nearest to the given one, or nothing."""
+    """Return a hint to end a message with: the nearest known name, or nothing."""
     nearest = get_close_matches(given, known, n=1)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 

@@ -1,4 +1,4 @@
-"""Files that are on the disk, whole, or as they were before."""
+"""Atomic file writes."""
 
 import os
 from contextlib import suppress
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_flushed(path: Path, data: bytes, mode: str = "wb") -> None:
-    """Write a file and wait until its contents are on the disk."""
+    """Write a file and flush it to the disk."""
     with open(path, mode) as file:
         file.write(data)
         file.flush()
@@ -14,7 +14,7 @@ def write_flushed(path: Path, data: bytes, mode: str = "wb") -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Replace a file by one with these contents, or leave it as it is."""
+    """Replace a file by one with these contents, atomically."""
     temporary = path.with_name(f".{path.name}.writing")
     try:
         write_flushed(temporary, data)
@@ -27,7 +27,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def flush_directory(folder: Path) -> None:
-    """Make sure that the names in a folder are on the disk, where the system can do that."""
+    """Flush the names in a folder to the disk, where the system can do that."""
     if hasattr(os, "O_DIRECTORY"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -64,13 +64,13 @@ class Command:
     usage: ClassVar[str | None] = None
 
     def __post_init__(self) -> None:
-        for each in option_fields(type(self)):
-            value = getattr(self, each.name)
+        for declared in option_fields(type(self)):
+            value = getattr(self, declared.name)
             if value is NOT_GIVEN:
-                value = each.metadata["default"]
-            elif "count" not in each.metadata:
-                value = read_option(each, value)
-            vars(self)[each.name] = value
+                value = declared.metadata["default"]
+            elif "count" not in declared.metadata:
+                value = read_option(declared, value)
+            vars(self)[declared.name] = value
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
@@ -80,8 +80,8 @@ class Command:
     @classmethod
     def add_options(cls, parser: ArgumentParser) -> None:
         """Tell a parser of all arguments and options."""
-        for each in option_fields(cls):
-            add_option(parser, each, switch=each.type is bool)
+        for declared in option_fields(cls):
+            add_option(parser, declared, switch=declared.type is bool)
 
     def execute(self) -> None:
         """Do what the command is for."""
@@ -90,70 +90,72 @@ class Command:
 
 def option_fields(options: Any) -> list["Field[Any]"]:
     """The fields that `option` and `argument` have declared."""
-    return [each for each in fields(options) if "help" in each.metadata]
+    return [declared for declared in fields(options) if "help" in declared.metadata]
 
 
 METAVARS: dict[Any, str] = {int: "N", float: "X", bool: "true|false"}
 
 
 def add_option(
-    parser: ActionsContainer, each: "Field[Any]", values: str = "", *, switch: bool = False
+    parser: ActionsContainer, declared: "Field[Any]", values: str = "", *, switch: bool = False
 ) -> None:
     """Tell a parser of an option. `values` is what help says of its default; a switch is given
     without a value."""
-    info, text = each.metadata, each.metadata["help"]
+    info, text = declared.metadata, declared.metadata["help"]
     if "count" in info:
         count = {"nargs": info["count"]} if info["count"] else {}
-        parser.add_argument(each.name, help=text.replace("%", "%%"), **count)
+        parser.add_argument(declared.name, help=text.replace("%", "%%"), **count)
         return
-    names = [*filter(None, [info["short"]]), f"--{each.name.replace('_', '-')}"]
+    names = [*filter(None, [info["short"]]), f"--{declared.name.replace('_', '-')}"]
     if switch:
         parser.add_argument(*names, action="store_true", default=None, help=text)
         return
     if not values and info["default"] not in (None, "") and "by default" not in text:
         values = f"default: {info['default']}"
     shown = f"{text} ({values})" if values else text
-    bare: dict[str, Any] = {"nargs": "?", "const": "true"} if each.type is bool else {}
-    metavar = info["metavar"] or METAVARS.get(each.type, each.name.rpartition("_")[2].upper())
+    bare: dict[str, Any] = {"nargs": "?", "const": "true"} if declared.type is bool else {}
+    metavar = info["metavar"] or METAVARS.get(
+        declared.type, declared.name.rpartition("_")[2].upper()
+    )
     parser.add_argument(*names, metavar=metavar, help=shown.replace("%", "%%"), **bare)
 
 
-def read_option(each: "Field[Any]", given: Any) -> Any:
+def read_option(declared: "Field[Any]", value: Any) -> Any:
     """The value of an option that `option` has declared."""
-    info = each.metadata
+    info = declared.metadata
     if info["read"] is not None:
-        return info["read"](each.name, given)
-    return read_value(each.name, each.type, given, info["least"], info["above"])
+        return info["read"](declared.name, value)
+    return read_value(declared.name, declared.type, value, info["least"], info["above"])
 
 
 def read_value(
-    name: str, kind: Any, given: Any, least: Number | None = None, above: Number | None = None
+    name: str, kind: Any, value: Any, least: Number | None = None, above: Number | None = None
 ) -> Any:
     """Read a value of type bool, int, float, str, `str | None`, or a Literal of strings."""
     if kind is bool:
-        return _read_bool(name, given)
+        return _read_bool(name, value)
     if kind is int or kind is float:
-        return _read_number(name, kind, given, least, above)
-    if not isinstance(given, str):
-        raise InputError(f"{name} is {given!r}, expected text")
+        return _read_number(name, kind, value, least, above)
+    if not isinstance(value, str):
+        raise InputError(f"{name} is {value!r}, expected text")
     accepted = get_args(kind) if get_origin(kind) is Literal else ()
-    if accepted and given not in accepted:
-        hint = did_you_mean(given, accepted)
-        raise InputError(f"{name} is {given!r}, expected {', '.join(accepted)}{hint}")
-    return given
+    if accepted and value not in accepted:
+        hint = did_you_mean(value, accepted)
+        raise InputError(f"{name} is {value!r}, expected {', '.join(accepted)}{hint}")
+    return value
 
 
-def _read_bool(name: str, given: Any) -> bool:
+def _read_bool(name: str, value: Any) -> bool:
     words = {"true": True, "yes": True, "false": False, "no": False}
-    if isinstance(given, str):
-        given = words.get(given.lower(), given)
-    if not isinstance(given, bool):
-        raise InputError(f"{name} is {given!r}, expected true or false")
-    return given
+    if isinstance(value, str):
+        value = words.get(value.lower(), value)
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is {value!r}, expected true or false")
+    return value
 
 
 def _read_number(
-    name: str, kind: type, given: Any, least: Number | None, above: Number | None
+    name: str, kind: type, value: Any, least: Number | None, above: Number | None
 ) -> Number:
     wanted = "a whole number" if kind is int else "a number"
     if least is not None:
@@ -161,9 +163,9 @@ def _read_number(
     elif above is not None:
         wanted += f" above {above}"
     try:
-        number: Number = kind(given.replace("_", "")) if isinstance(given, str) else given
+        number: Number = kind(value.replace("_", "")) if isinstance(value, str) else value
     except ValueError:
-        raise InputError(f"{name} is {given!r}, expected {wanted}") from None
+        raise InputError(f"{name} is {value!r}, expected {wanted}") from None
     right_type = type(number) is int or (kind is float and type(number) is float)
     if (
         not right_type
@@ -172,5 +174,5 @@ def _read_number(
         or (above is not None and number <= above)
         or number >= 2**63
     ):
-        raise InputError(f"{name} is {given!r}, expected {wanted}")
+        raise InputError(f"{name} is {value!r}, expected {wanted}")
     return float(number) if kind is float else number

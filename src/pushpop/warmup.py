@@ -17,7 +17,7 @@ _wanted = False
 
 
 def compile_all_at_first_miss() -> None:
-    """From now on, in this process: the first kernel that is not in the cache brings all others."""
+    """Compile all kernels the first time one is missing from the cache, in this process."""
     global _wanted
     _wanted = True
 

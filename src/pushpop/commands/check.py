@@ -1,4 +1,4 @@
-"""`pushpop check`: what can be known of a machine only on it."""
+"""`pushpop check`: verify and time every backend on this machine."""
 
 from dataclasses import asdict, dataclass
 from math import isfinite
@@ -114,10 +114,10 @@ def run_checks(
     return figures, bool(wrong)
 
 
-def _as_json(each: "Comparison") -> dict[str, Any]:
+def _as_json(comparison: "Comparison") -> dict[str, Any]:
     """JSON has no infinity: what was NaN or infinite is null."""
-    errors = {name: x if isfinite(x) else None for name, x in each.errors.items()}
-    return {**asdict(each), "errors": errors, "agrees": each.agrees}
+    errors = {name: x if isfinite(x) else None for name, x in comparison.errors.items()}
+    return {**asdict(comparison), "errors": errors, "agrees": comparison.agrees}
 
 
 def agreement_table(device: str, comparisons: "list[Comparison]") -> "Table":
@@ -126,10 +126,10 @@ def agreement_table(device: str, comparisons: "list[Comparison]") -> "Table":
     from rich.table import Table
 
     rows: dict[str, dict[str, list[Comparison]]] = {}
-    for each in comparisons:
-        name, *cell_and_memory = each.what.split()
+    for comparison in comparisons:
+        name, *cell_and_memory = comparison.what.split()
         what = " ".join([name, *cell_and_memory[1:]])  # the controllers share a row
-        rows.setdefault(what, {}).setdefault(each.backend, []).append(each)
+        rows.setdefault(what, {}).setdefault(comparison.backend, []).append(comparison)
     table = Table(
         title=f"{device}: largest difference from the equations (in float64 on the CPU)",
         caption="of reads, outputs, states and every gradient, in units of the largest number",
@@ -141,9 +141,12 @@ def agreement_table(device: str, comparisons: "list[Comparison]") -> "Table":
         table.add_column(name, justify="right", no_wrap=True)
     for what, by_backend in rows.items():
         for backend, group in by_backend.items():
-            worst = [[each.worst for each in group if each.dtype == dtype] for dtype in PRECISIONS]
-            cells = [f"{max(each):.0e}" if each else "" for each in worst]
-            verdict = "ok" if all(each.agrees for each in group) else "WRONG"
+            worst = [
+                [comparison.worst for comparison in group if comparison.dtype == dtype]
+                for dtype in PRECISIONS
+            ]
+            cells = [f"{max(errors):.0e}" if errors else "" for errors in worst]
+            verdict = "ok" if all(comparison.agrees for comparison in group) else "WRONG"
             table.add_row(what, backend, *cells, verdict)
     return table
 

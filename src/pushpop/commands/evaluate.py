@@ -132,5 +132,5 @@ class Evaluate(Command):
         shown = scores.worst(self.worst)
         if shown:
             print("\nworst: source, target, prediction")
-            for one in shown:
-                print(describe_prediction(model, one))
+            for prediction in shown:
+                print(describe_prediction(model, prediction))

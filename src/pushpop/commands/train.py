@@ -43,7 +43,11 @@ class Train(Command):
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
         """The command with its own options, and those of training apart."""
-        own = {each.name: given[each.name] for each in option_fields(cls) if each.name in given}
+        own = {
+            declared.name: given[declared.name]
+            for declared in option_fields(cls)
+            if declared.name in given
+        }
         return cls(**own, given={name: text for name, text in given.items() if name not in own})
 
     @classmethod
@@ -53,9 +57,9 @@ class Train(Command):
 
         parser.add_argument("task", nargs="?", metavar="TASK", help=FIELDS["task"].metadata["help"])
         group = parser.add_argument_group("run")
-        for each in option_fields(cls):
-            if each.name != "task":
-                add_option(group, each, switch=each.type is bool)
+        for declared in option_fields(cls):
+            if declared.name != "task":
+                add_option(group, declared, switch=declared.type is bool)
         for title, names in option_groups(TrainConfig).items():
             group = parser.add_argument_group(title)
             for name in names:
@@ -124,9 +128,9 @@ def option_groups(options: Any) -> dict[str, list[str]]:
     """The names of options under their headings; an option without one is in that before it."""
     groups: dict[str, list[str]] = {}
     title = ""
-    for each in option_fields(options):
-        title = each.metadata["group"] or title
-        groups.setdefault(title, []).append(each.name)
+    for declared in option_fields(options):
+        title = declared.metadata["group"] or title
+        groups.setdefault(title, []).append(declared.name)
     return groups
 
 

@@ -194,7 +194,7 @@ def _chunks(arrived: "Iterator[list[Line]]", where: str) -> Iterator[list[tuple[
 
 
 def prompt(model: "Transducer", name: str, answer: "Callable[[ParsedSource, str], str]") -> None:
-    """Answer every line until the end of input (Ctrl-D). A mistake is told and ends nothing."""
+    """Answer every line until the end of input (Ctrl-D). An error is printed; the prompt stays."""
     from pushpop.models.text import describe_sources, unknown_symbols
 
     _say(f"{name} reads {describe_sources(model)}; Ctrl-D ends")

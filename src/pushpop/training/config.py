@@ -33,16 +33,16 @@ Form = Literal["auto", "transducer", "tagger"]
 Side = Literal["guess", "chars", "spaces"]
 
 
-def read_memory(name: str, given: Any) -> Any:
-    """The name of a memory; none is YAML's null too."""
-    return read_value(name, str, NO_MEMORY if given is None else given)
+def read_memory(name: str, value: Any) -> Any:
+    """Read the name of a memory; YAML's null is none too."""
+    return read_value(name, str, NO_MEMORY if value is None else value)
 
 
-def read_bias(name: str, given: Any) -> Any:
-    """A number, two, rows of these, a word or nothing; `TransducerConfig` checks what came out."""
-    if not isinstance(given, str) or given in ("auto", "drift"):
-        return given
-    text = given.strip("[]() ")
+def read_bias(name: str, value: Any) -> Any:
+    """Read a number, two, rows of these, a word or nothing, for `TransducerConfig` to check."""
+    if not isinstance(value, str) or value in ("auto", "drift"):
+        return value
+    text = value.strip("[]() ")
     if text in ("none", "null", ""):
         return None
     try:
@@ -52,7 +52,7 @@ def read_bias(name: str, given: Any) -> Any:
         ]
     except ValueError:
         raise InputError(
-            f"{name} is {given!r}, expected a number, two for a deque as in [1,-3], a row for each "
+            f"{name} is {value!r}, expected a number, two for a deque as in [1,-3], a row for each "
             "of several memories as in [[0,0],[1,-2]], drift, auto or none"
         ) from None
     if len(rows) > 1:
@@ -69,21 +69,21 @@ SEEDS_APART = 1_000_000
 """How far the seeds of two starts of a race are apart, unless they are given."""
 
 
-def read_starts(name: str, given: Any) -> str:
-    """The starts of a race as text, from text or from a list of options for each."""
-    if isinstance(given, list | tuple):
-        given = "; ".join(
+def read_starts(name: str, starts: Any) -> str:
+    """Read the starts of a race from text or from a list of options for each; return text."""
+    if isinstance(starts, list | tuple):
+        starts = "; ".join(
             " ".join(f"{key}={_one_word(value)}" for key, value in each.items())
             if isinstance(each, Mapping)
             else str(each)
-            for each in given
+            for each in starts
         )
-    text = read_value(name, str, "" if given in (None, "none") else given)
+    text = read_value(name, str, "" if starts in (None, "none") else starts)
     return _join_starts(parse_starts(name, text))
 
 
 def without_options(starts: str, names: Iterable[str]) -> str:
-    """The starts of a race that do not differ in these options."""
+    """Leave these options out of the starts of a race."""
     left = [
         {key: value for key, value in each.items() if key not in names}
         for each in parse_starts("starts", starts)
@@ -96,7 +96,7 @@ def _join_starts(starts: list[dict[str, str]]) -> str:
 
 
 def parse_starts(name: str, text: str) -> list[dict[str, str]]:
-    """The options of each start, as text."""
+    """Split the starts of a race into the options of each, as text."""
     starts = []
     for part in text.split(";") if text.strip() else []:
         pairs = [word.partition("=") for word in part.split()]
@@ -119,13 +119,13 @@ def _one_word(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def read_lengths(name: str, given: Any) -> str:
-    """A range as text: from text, from the two ends of it, or from one length."""
-    if isinstance(given, list | tuple) and len(given) == 2:
-        given = f"{given[0]}-{given[1]}"
-    elif type(given) is int:
-        given = str(given)
-    text = read_value(name, str, given)
+def read_lengths(name: str, lengths: Any) -> str:
+    """Read a range from text, from its two ends, or from one length; return text."""
+    if isinstance(lengths, list | tuple) and len(lengths) == 2:
+        lengths = f"{lengths[0]}-{lengths[1]}"
+    elif type(lengths) is int:
+        lengths = str(lengths)
+    text = read_value(name, str, lengths)
     try:
         low, high = parse_lengths(text)
     except InputError as error:
@@ -137,8 +137,7 @@ CHANGEABLE = (
     "steps", "converged_after", "until_faded", "epochs", "patience", "minutes", "until_solved",
     "device", "threads", "tensorboard",
 )  # fmt: skip
-"""Options that a run can go on under other values of: they say when it stops and what it runs on,
-not what it does."""
+"""Options that may change when a run is resumed: when it stops and what it runs on."""
 
 
 @dataclass(frozen=True)
@@ -403,7 +402,7 @@ class TrainConfig:
 
 FIELDS = {each.name: each for each in fields(TrainConfig)}
 DEFAULTS: dict[str, Any] = {name: each.metadata["default"] for name, each in FIELDS.items()}
-"""What an option is that neither the user nor the recipe gives."""
+"""The values of options that neither the user nor the recipe gives."""
 
 
 def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -511,12 +510,12 @@ def start_values(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def model_config(values: Mapping[str, Any]) -> TransducerConfig:
     """The part of the options that describes the model."""
-    return TransducerConfig(**{each.name: values[each.name] for each in fields(TransducerConfig)})
+    return TransducerConfig(**{part.name: values[part.name] for part in fields(TransducerConfig)})
 
 
 def changeable(config: TrainConfig) -> set[str]:
-    """Options that a run can go on under other values of. A cooldown is counted from the end: with
-    one, where the end is decides what the run does before it."""
+    """Return the options that may change when a run is resumed. A cooldown is counted from the end,
+    so with one the end must stay."""
     return {*CHANGEABLE} - ({"steps", "epochs"} if config.cooldown else set())
 
 

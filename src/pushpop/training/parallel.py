@@ -29,7 +29,7 @@ died is noticed at once."""
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """So many threads inside, as many as before afterwards.
+    """Set the number of threads inside; restore it afterwards.
 
     More than one costs dearly where others use the machine too: threads that wait for each other at
     every small product keep all cores busy.
@@ -80,7 +80,7 @@ class TorchrunGroup(Group):
         self.local_size = int(os.environ.get("LOCAL_WORLD_SIZE", self.size))
 
     def shard(self, batch: Batch) -> Batch | None:
-        """Every so-manieth row, cut off after the longest of them."""
+        """Rows rank, rank + size, ..., trimmed to their longest."""
         rows = slice(self.rank, None, self.size)
         lengths = batch.lengths[rows]
         if not len(lengths):
@@ -91,13 +91,13 @@ class TorchrunGroup(Group):
         return Batch(inputs, outputs, lengths, mask)
 
     def sum_losses(self, nll: float, symbols: int) -> tuple[float, int]:
-        """In double precision, so that every process has the same number."""
+        """Sum in double precision, so that every process has the same number."""
         sums = torch.tensor([nll, symbols], dtype=torch.float64)
         dist.all_reduce(sums)
         return float(sums[0]), int(sums[1])
 
     def sum_gradients(self, model: nn.Module) -> None:
-        """All gradients as one vector."""
+        """Sum all gradients as one vector."""
         parameters = list(model.parameters())
         gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
         together = torch.cat([gradient.flatten() for gradient in gradients])
@@ -121,7 +121,7 @@ class TorchrunGroup(Group):
         return signal, json.loads(self.broadcast(data)) if size else {}
 
     def broadcast(self, data: bytes) -> bytes:
-        """Their number, then the bytes."""
+        """Broadcast the size, then the bytes."""
         size = torch.tensor([len(data)])
         dist.broadcast(size, 0)
         held = data if self.rank == 0 else bytes(int(size))

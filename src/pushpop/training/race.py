@@ -1,10 +1,9 @@
 """A race of starts: a few trainings go in turns until one has learnt full length; it goes on alone.
 
-Which start a task needs (which curriculum, which biases, which seed) nobody knows beforehand, and
-it shows early. Starts go round-robin, `ROUND` batches each. The first that is at full length with
-the perplexity of its window below `curriculum_below` wins. If all have had `race_steps` batches and
-none has won, the one that has come farthest goes on: the longest sources, then the lowest
-perplexity.
+The right curriculum, biases and seed are unknown beforehand but show early. Starts go round-robin,
+`ROUND` batches each. The first that is at full length with the perplexity of its window below
+`curriculum_below` wins. If all have had `race_steps` batches and none has won, the one that has
+come farthest goes on: the longest sources, then the lowest perplexity.
 
 The loop treats a race as it treats a `Trainer`, until `decide` names the winner; nothing else knows
 of it. Its checkpoints hold all starts, so a run can be stopped at any batch of it and goes on to
@@ -51,8 +50,8 @@ class Race:
             )
         self.config, self.group, self.data = config, group, data
         self.trainers = [
-            Trainer(each, group, data, start=number)
-            for number, each in enumerate(config.start_configs(), 1)
+            Trainer(start, group, data, start=number)
+            for number, start in enumerate(config.start_configs(), 1)
         ]
         self.progress = Progress.start(config, data.epoch)
         self.turn = 0  # whose batch is next
@@ -86,9 +85,11 @@ class Race:
 
     def decide(self) -> Decision | None:
         """The start that goes on alone, with the batches of all as its own, once there is one."""
-        arrived = [each for each in self.trainers if each.progress.has_arrived(each.config)]
+        arrived = [
+            trainer for trainer in self.trainers if trainer.progress.has_arrived(trainer.config)
+        ]
         if not arrived and any(
-            each.progress.step < self.config.race_steps for each in self.trainers
+            trainer.progress.step < self.config.race_steps for trainer in self.trainers
         ):
             return None
         winner = arrived[0] if arrived else self.leader

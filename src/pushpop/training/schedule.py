@@ -11,11 +11,11 @@ GAIN = 0.99
 """A run has converged when its best perplexity stays above this share of an earlier one."""
 
 LOST = 2
-"""So many times the perplexity at which something counts as learnt, it counts as lost."""
+"""A perplexity above this many times the threshold of "learnt" counts as lost."""
 
 
 FEW_SYMBOLS = 16
-"""Of so many symbols or fewer, a perplexity that would be low elsewhere may be that of chance."""
+"""With at most this many symbols, thresholds are tied to the perplexity of chance."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Progress:
     seconds: float = 0.0
     gained: tuple[int, float] | None = None  # longest source and perplexity of the last gain
     gained_step: int = 0  # when that was reported
-    guarded_step: int | None = None  # when the weights were set aside that a fall takes back
+    guarded_step: int | None = None  # when the snapshot was taken that is restored after divergence
     falls: int = 0  # how often that has happened
     choices: int | None = None  # symbols that a model chooses from; None: not known
 
@@ -130,7 +130,7 @@ class Progress:
         return at_full_length and recent is not None and recent < limit
 
     def has_fallen(self, config: TrainConfig) -> bool:
-        """Whether what was set aside is to be taken back."""
+        """Whether training has diverged since the snapshot of steady weights."""
         recent = self.recent(config)
         guarded = config.guard > 0 and self.guarded_step is not None
         return guarded and recent is not None and recent > self.lost_above(config.guard)
@@ -157,13 +157,13 @@ class Progress:
                 self.rate *= config.decay
             self.steady = min(self.steady + 1, max(1, rise))
         elif self.has_fallen(config):
-            pass  # the trainer takes back what was set aside: no need to begin anew
+            pass  # the trainer restores the snapshot: no need to begin anew
         elif config.curriculum_start and recent > self.lost_above(LOST * config.curriculum_below):
             self.longest = self.interval_longest = config.curriculum_start
             self.steady, self.window = 0, []
 
     def after_fall(self, rate: float, steady: int) -> None:
-        """Go on from the weights that were set aside, at `rate` then, more gently."""
+        """Go on from the snapshot, which was taken at `rate`, with half the learning rate."""
         self.falls += 1
         self.rate, self.steady, self.window = min(self.rate, rate) / 2, steady, []
 

@@ -14,7 +14,7 @@ PARENT = "PUSHPOP_PARENT"
 
 
 class StopRequested(Exception):
-    """A signal came; nothing has changed since it was last looked for."""
+    """Raised at a safe point after SIGINT or SIGTERM."""
 
 
 class Signals:
