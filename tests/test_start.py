@@ -217,8 +217,8 @@ main(sys.argv[2:])
         ("pushpop.commands", "--help"),
         ("importlib.metadata", "--version"),
         ("pushpop.training.config", "train --help"),
-        ("torch", "sizes"),
-        ("torch.nn", "sizes"),
+        ("torch", "evaluate reverse-stack"),
+        ("torch.nn", "evaluate reverse-stack"),
         ("numpy", "sample copy"),
     ],
 )
