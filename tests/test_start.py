@@ -17,7 +17,7 @@ from pushpop.memory import MEMORIES
 from pushpop.memory.biases import BIASES, ENDS
 from pushpop.memory.names import MEMORY_NAMES
 
-LAZY = ["", ".layers", ".memory", ".models", ".tasks", ".training"]
+LAZY = ["", ".experiments", ".layers", ".memory", ".models", ".tasks", ".training"]
 HEAVY = """
 import sys
 from pushpop.cli import main
@@ -142,6 +142,9 @@ def test_the_names_of_a_package_are_those_that_its_modules_have(name: str) -> No
 
 
 def test_only_these_packages_are_lazy() -> None:
+    for each in pkgutil.iter_modules(pushpop.__path__):
+        if each.ispkg:
+            importlib.import_module(f"pushpop.{each.name}")
     assert sorted(PACKAGES) == [f"pushpop{each}" for each in LAZY]
 
 
