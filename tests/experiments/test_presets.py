@@ -37,9 +37,8 @@ def test_the_papers_table_has_35_rows() -> None:
         ("unseen", 18),
         ("ours-lstm", 10),
         ("by-task", 10),
-        ("by-task-seeds", 40),
         ("smoke", 35),
-        ("protocol", 10),
+        ("pushbias", 10),
     ],
 )
 def test_built_in_presets_have_the_runs_that_they_say(name: str, count: int) -> None:
