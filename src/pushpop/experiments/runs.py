@@ -242,7 +242,7 @@ def pack(runs: list[RunRecord]) -> bytes:
         )
     out = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0) as file:
-        file.writelines(f"{json.dumps(line, allow_nan=False)}\n".encode() for line in lines)
+        file.writelines(f"{json.dumps(line)}\n".encode() for line in lines)
     return out.getvalue()
 
 
