@@ -45,13 +45,17 @@ def main() -> None:
     rights = {
         rule: sum(run[rule] == run["found"] for run in runs) for rule in ("by_sign", "by_sum")
     }
-    for cell in table:
-        low, high = cell["interval"]
-        print(
-            f"{cell['start']:42} {cell['task']:8} {cell['found']:3} of {cell['runs']:3}  "
-            f"{low:.2f}-{high:.2f}  foretold {'found' if cell['foretold_by_sum'] else 'not found'}"
-        )
-    print({rule: f"{right} of {len(runs)}" for rule, right in rights.items()})
+    print("| start | " + " | ".join(FOUND_BELOW) + " |")
+    print("|---" * (1 + len(FOUND_BELOW)) + "|")
+    for start in starts:
+        cells = [f"{c['found']} of {c['runs']}" for c in table if c["start"] == start]
+        print(f"| {start} | " + " | ".join(cells) + " |")
+    for rule, right in rights.items():
+        low, high = share_interval(right, len(runs))
+        print(f"{rule}: {right} of {len(runs)} ({low:.3f}-{high:.3f})")
+    for run in runs:
+        if run["by_sum"] != run["found"]:
+            print("missed:", {key: run[key] for key in ("task", "start", "seed", "drift", "found")})
     for share in shares:
         print(share)
     write_results(
