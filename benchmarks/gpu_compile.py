@@ -11,23 +11,17 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import triton
 import triton.backends.nvidia
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tools.triton_variants import TARGETS, compile_variant, variants
+
 from machine import write_results
-from pushpop.layers.triton_variants import variants as recurrence_variants
-from pushpop.memory import triton_variants
-from pushpop.memory.triton_variants import TARGETS, Variant, compile_variant
-
-
-def all_variants() -> Iterator[Variant]:
-    """The forms of all kernels; a new module of kernels adds a line here."""
-    yield from triton_variants.variants()
-    yield from recurrence_variants()
 
 
 def usage(compiled: Any, target: str) -> dict[str, int]:
@@ -68,7 +62,7 @@ def _number(pattern: str, text: str) -> str:
 def main() -> None:
     wanted = sys.argv[1:]
     kernels: dict[str, dict[str, dict[str, int]]] = {}
-    for variant in all_variants():
+    for variant in variants():
         if wanted and not any(part in variant.name for part in wanted):
             continue
         kernels[variant.name] = {

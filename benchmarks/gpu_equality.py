@@ -22,8 +22,9 @@ from torch import Tensor
 from triton.runtime import interpreter
 
 from machine import write_results
-from pushpop.memory import MemoryState, ops
-from pushpop.memory.state import Walked
+from pushpop.memory import MemoryState
+from pushpop.memory.backends import BACKENDS, run_walk, walk_triton
+from pushpop.memory.state import Cells
 
 FORMS = (("stack", "split"), ("stack", "walk"), ("queue", "split"), ("queue", "walk"),
          ("deque", "walk"))  # fmt: skip
@@ -58,13 +59,13 @@ def inputs(
 
 def public(kind: str, backend: str, given: Inputs) -> tuple[Tensor, MemoryState]:
     """The call behind NeuralStack, NeuralQueue and NeuralDeque."""
-    return ops.run(kind, *given[:3], MemoryState(*given[3:]), backend)
+    return BACKENDS[backend].run(kind, *given[:3], MemoryState(*given[3:]))
 
 
 def walk(kind: str, given: Inputs) -> tuple[Tensor, MemoryState]:
     """The operator that a deque always takes, for any kind."""
-    out = ops.WalkOutput(*ops.walk_interpreted(ops.KINDS.index(kind), *given))
-    return out.reads, MemoryState._holding(Walked(*out.final, given[0], given[3]))
+    reads, left = run_walk(walk_triton, kind, *given[:3], Cells(*given[3:]))
+    return reads, MemoryState._from_store(left)
 
 
 def everything(

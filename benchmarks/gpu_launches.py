@@ -25,17 +25,17 @@ from triton.runtime.jit import KernelInterface
 from machine import write_results
 from pushpop import MemoryRNN, NeuralStack
 from pushpop.layers import NoiseLevels
-from pushpop.layers.recurrence_gpu import plain_recurrence_gpu, plain_recurrence_gpu_backward
-from pushpop.memory import ops
+from pushpop.layers.backends import recurrence_triton
+from pushpop.memory.backends import walk_triton
 
 LENGTHS = (8, 16)
 B, IN, H, D = 4, 16, 32, 32
 NO_LAUNCH = ("aten::empty", "aten::new_empty", "aten::lift_fresh", "aten::detach", "aten::alias")
 BODIES: dict[Any, Callable[..., Any]] = {
-    torch.ops.pushpop.recurrence_gpu.default: plain_recurrence_gpu,
-    torch.ops.pushpop.recurrence_gpu_backward.default: plain_recurrence_gpu_backward,
-    torch.ops.pushpop.walk.default: ops._walk_on_gpu,
-    torch.ops.pushpop.walk_backward.default: ops._walk_backward_on_gpu,
+    torch.ops.pushpop.recurrence_triton.default: recurrence_triton.run_fields,
+    torch.ops.pushpop.recurrence_triton_backward.default: recurrence_triton.backward.run_fields,
+    torch.ops.pushpop.walk_triton.default: walk_triton.run_fields,
+    torch.ops.pushpop.walk_triton_backward.default: walk_triton.backward.run_fields,
 }
 """What the operators with kernels do on a GPU."""
 

@@ -3,8 +3,8 @@
     python benchmarks/gpu_races.py        writes results/gpu_races.json, about ten minutes
 
 Every kernel is compiled to PTX for sm_80 (A100) and sm_90 (H100), with one warp, with four and with
-what a launch asks for, and emulated with its warps interleaved at random: tests/gpu says how,
-and what a race is. The results are compared with the paper's equations in float64. Then every
+what a launch asks for, and emulated with its warps interleaved at random: tools/ptx_emulator says
+how, and what a race is. The results are compared with the paper's equations in float64. Then every
 barrier is taken out, one at a time: a check that finds nothing then would find nothing ever.
 """
 
@@ -21,12 +21,12 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.gpu import harness
-from tests.gpu.launch import Report
+from tools.ptx_emulator import harness
+from tools.ptx_emulator.launch import Report
 
 from machine import write_results
-from pushpop.layers import triton_controls
-from pushpop.memory import triton_linked, triton_stream, triton_walk, triton_walk_backward
+from pushpop.layers.backends.triton import kernels
+from pushpop.memory.backends.triton import stream, walk, walk_backward
 from pushpop.verification.agreement import LIMITS, Sizes
 
 KINDS = ("stack", "queue", "deque")
@@ -128,11 +128,11 @@ def barrier_rows() -> Iterator[dict[str, Any]]:
         for kind in KINDS
     ]
     for module, runs in (
-        (triton_walk, walks),
-        (triton_walk_backward, walks),
-        (triton_linked, split),
-        (triton_stream, steps),
-        (triton_controls, layers),
+        (walk, walks),
+        (walk_backward, walks),
+        (split, split),
+        (stream, steps),
+        (kernels, layers),
     ):
         for number, line in enumerate(harness.barriers(module)):
             row = {"module": module.__name__.rpartition(".")[2], "line": line}

@@ -15,7 +15,7 @@ from pushpop.commands import COMMANDS
 from pushpop.lazy import PACKAGES
 from pushpop.memory import MEMORIES
 from pushpop.memory.biases import BIASES, ENDS
-from pushpop.memory.names import MEMORY_NAMES
+from pushpop.memory.kinds import MEMORY_NAMES
 
 LAZY = ["", ".experiments", ".layers", ".memory", ".models", ".tasks", ".training"]
 HEAVY = """

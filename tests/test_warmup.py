@@ -12,12 +12,11 @@ from pushpop.warmup import compile_kernels
 from tests.test_compiled import kernel, run_python  # noqa: F401  kernel is a fixture
 
 MODULES = [
-    "pushpop.layers.controls",
-    "pushpop.layers.elementwise",
-    "pushpop.memory.kernels",
-    "pushpop.memory.kernels_backward",
-    "pushpop.memory.kernels_moves",
-    "pushpop.memory.kernels_ring",
+    "pushpop.layers.backends.fused.kernels",
+    "pushpop.memory.backends.fused.walk",
+    "pushpop.memory.backends.fused.walk_backward",
+    "pushpop.memory.backends.fused.mixing",
+    "pushpop.memory.backends.fused.ring",
     "pushpop.tasks.grammar_sampling",
     "pushpop.tasks.kernels",
 ]

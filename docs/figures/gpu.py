@@ -17,7 +17,8 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from pushpop.memory import ops
+from pushpop.memory.backends import walk
+from pushpop.memory.operators import WalkInput, WalkOutput
 
 PUSH = [0.8, 0.5, 0.9, 0.7, 0.6, 0.4]
 POP = [0.0, 0.1, 0.9, 0.2, 0.0, 0.7]
@@ -30,7 +31,7 @@ def main() -> None:
     """Run a stack over six steps and draw what is left."""
     push, pop = (torch.tensor(gates).view(T, 1, 1) for gates in (PUSH, POP))
     nothing = torch.zeros(1, 0, 1), torch.zeros(1, 0)
-    out = ops.WalkOutput(*ops.walk(0, torch.zeros(T, 1, 1, 1), push, pop, *nothing))
+    out = walk(WalkInput(0, torch.zeros(T, 1, 1, 1), push, pop, *nothing))
     plt.rcParams.update({"font.size": 9})
     figure, axes = plt.subplots(
         1, 3, figsize=(12.5, 4.3), constrained_layout=True, width_ratios=[1, 1.05, 1.15]
@@ -69,7 +70,7 @@ def draw_grid(ax: Axes) -> None:
             ha="center", va="center", fontsize=8)  # fmt: skip
 
 
-def draw_cells(ax: Axes, out: ops.WalkOutput) -> None:
+def draw_cells(ax: Axes, out: WalkOutput) -> None:
     """Strengths and row ids from lo to hi, and the table that the ids point into."""
     count = int(out.counts[0])
     ids, s = out.row_ids[0, :count].tolist(), out.strengths[0, :count].tolist()
@@ -96,7 +97,7 @@ def draw_cells(ax: Axes, out: ops.WalkOutput) -> None:
             va="center", fontsize=8)  # fmt: skip
 
 
-def draw_log(ax: Axes, out: ops.WalkOutput) -> None:
+def draw_log(ax: Axes, out: WalkOutput) -> None:
     """The dropped cells in order, and of every step how many it dropped and what it trimmed."""
     dropped, trimmed = out.dropped[:, 0].tolist(), out.trimmed_from[:, 0].tolist()
     n_logged = sum(dropped)

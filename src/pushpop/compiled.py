@@ -63,18 +63,18 @@ class _Cache(FunctionCache):
         self._imported = digest.hexdigest()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        found = self._load(sig, target_context)
-        if found is None and is_first_miss():
+        overload = self._load(sig, target_context)
+        if overload is None and is_first_miss():
             _say_once(NOTICE)
             compile_elsewhere()
-            found = self._load(sig, target_context)
-        return found
+            overload = self._load(sig, target_context)
+        return overload
 
     def _load(self, sig: Any, target_context: Any) -> Any:
         try:
-            found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-            if found is None or tuple(found.signature.args) == tuple(sig):
-                return found
+            overload = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            if overload is None or tuple(overload.signature.args) == tuple(sig):
+                return overload
             # Two processes that saved at the same moment can leave the code of other types there.
             self._start_anew()
         except OSError as error:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pushpop.cli import main
-from pushpop.memory import intervals
+from pushpop.memory.backends import parallel
 from pushpop.verification import agreement, speed
 
 
@@ -43,13 +43,13 @@ def test_everything_agrees_here_and_is_written_down(
 def test_a_wrong_backend_is_named_and_the_exit_code_is_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right = intervals.run
+    right = parallel.run
 
     def slightly_off(*given: Any) -> Any:
         reads, *cells = right(*given)
         return reads * 1.01, *cells
 
-    monkeypatch.setattr(intervals, "run", slightly_off)
+    monkeypatch.setattr(parallel, "run", slightly_off)
     with pytest.raises(SystemExit, match="1"):
         main(["check", "--quick", "--device", "cpu"])
     shown = capsys.readouterr().out
@@ -65,7 +65,7 @@ def test_a_backend_that_fails_does_not_stop_the_others(
     def fail(*given: Any) -> Any:
         raise RuntimeError("out of shared memory")
 
-    monkeypatch.setattr(intervals, "run", fail)
+    monkeypatch.setattr(parallel, "run", fail)
     with pytest.raises(SystemExit, match="1"):
         main(["check", "--quick", "--device", "cpu"])
     shown = capsys.readouterr().out

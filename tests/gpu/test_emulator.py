@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.gpu import kernels
-from tests.gpu.launch import EmulatedKernel, Report
+from tools.ptx_emulator.launch import EmulatedKernel, Report
 
 WARPS = pytest.mark.parametrize("warps", [1, 4])
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-
-from tests.gpu.memory import Memory, Place
-from tests.gpu.ptx import Instruction
+from tools.ptx_emulator.memory import Memory, Place
+from tools.ptx_emulator.ptx import Instruction
 
 FIRST, SECOND = (
     Instruction(("st", "global", "b32"), (), None, False, f"kernel.py:{line}") for line in (1, 2)

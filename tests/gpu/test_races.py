@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from pushpop.memory import triton_walk, triton_walk_backward
+from pushpop.memory.backends.triton import walk, walk_backward
 from pushpop.verification.agreement import Sizes
-from tests.gpu.harness import layer_errors, memory_errors, without_barrier
+from tools.ptx_emulator.harness import layer_errors, memory_errors, without_barrier
 
 WARPS = pytest.mark.parametrize(
     ("warps", "sizes"),
@@ -53,7 +53,7 @@ def test_the_recurrence_is_right_and_has_no_race() -> None:
 
 @pytest.mark.parametrize(
     ("module", "kernel", "number"),
-    [(triton_walk, "walk_forward", 1), (triton_walk_backward, "walk_backward", 1)],
+    [(walk, "walk_forward", 1), (walk_backward, "walk_backward", 1)],
     ids=["before a pop trims a cell", "before a cell's gradient is stored"],
 )
 def test_without_one_of_its_barriers_the_walk_has_races(

@@ -14,10 +14,11 @@ from triton.runtime import interpreter
 
 from pushpop import MemoryRNN, NeuralQueue, NeuralStack
 from pushpop.layers import NoiseLevels
+from pushpop.layers.inputs import Noise
 from pushpop.memory import state as state_module
-from pushpop.memory import triton_stream
+from pushpop.memory.backends.triton import stream
 
-from .recurrent_layers import CELL, IN, MEMORY, D, H, everything, layer, some_state
+from .recurrent_layers import CELL, IN, MEMORY, D, H, as_leaves, everything, layer, some_state
 
 T, B = 4, 3
 LENGTHS = [3, 4, 1]
@@ -108,7 +109,7 @@ def test_more_columns_than_a_block_and_no_biases() -> None:
 def test_steps_equal_those_on_the_cpu_and_old_states_stay_valid(
     memory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(triton_stream, "FEWEST_STEPS", 3)  # so that it grows
+    monkeypatch.setattr(stream, "FEWEST_STEPS", 3)  # so that it grows
     rnn, x = layer(memory, backend="triton"), torch.randn(9, 2, IN, dtype=torch.float64)
     fused = like(rnn, backend="fused")
     outputs, states = [], []
@@ -129,13 +130,13 @@ def test_steps_equal_those_on_the_cpu_and_old_states_stay_valid(
 def test_many_steps_need_no_more_room_than_the_cells_that_live(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(triton_stream, "FEWEST_STEPS", 4)
-    monkeypatch.setattr(state_module, "out_of_sight", lambda x: True)  # as on a GPU
+    monkeypatch.setattr(stream, "FEWEST_STEPS", 4)
+    monkeypatch.setattr(state_module, "would_sync", lambda x: True)  # as on a GPU
     queue, one, state = NeuralQueue(1, "triton"), torch.ones(1, dtype=torch.float64), None
     for t in range(40):  # three cells live
         read, state = queue.step(one[None] * t, one, one if t > 2 else 0 * one, state)
         assert float(read) == max(0, t - 2)
-    assert len(state._held.walk.values) <= 10
+    assert len(state._store.walk.values) <= 10
 
 
 @torch.no_grad()
@@ -165,20 +166,14 @@ def test_a_step_goes_on_from_a_sequence_and_a_sequence_from_a_step() -> None:
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_the_operator_passes_opcheck() -> None:
-    from pushpop.layers.fused import _arrange
-    from pushpop.layers.recurrence_gpu import recurrence_gpu
+    from pushpop.layers.backends import recurrence_input, recurrence_triton
 
-    rnn = MemoryRNN(IN, H, "deque", D)
-    recurrent, by_x, bias = (x.detach().requires_grad_() for x in _arrange("lstm", rnn.cell, IN))
-    state = some_state(rnn, 2)
-    read = state.read.detach().flatten(1).requires_grad_()
-    heads = (rnn.value.weight, rnn.value.bias, rnn.gates.weight, rnn.gates.bias)
-    x = torch.randn(2, 2, IN, requires_grad=True)
-    given = (x, by_x, bias, recurrent, *heads, *state.parts, read, *state.memory._cells())
-    noise = (torch.randn(2, 2, 4), torch.randn(2, 2, 2 * H))
+    rnn, x = MemoryRNN(IN, H, "deque", D), torch.randn(2, 2, IN, requires_grad=True)
+    noise = Noise(torch.randn(2, 2, 4), torch.randn(2, 2, 2 * H))
+    given = recurrence_input(rnn, x, some_state(rnn, 2), [2, 1], noise, keep=True)
     checks = ("test_schema", "test_autograd_registration", "test_faketensor",
               "test_aot_dispatch_static")  # fmt: skip
-    torch.library.opcheck(recurrence_gpu, (2, 1, "lstm", [2, 1], *given, *noise), test_utils=checks)
+    torch.library.opcheck(recurrence_triton.operator, as_leaves(given), test_utils=checks)
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")

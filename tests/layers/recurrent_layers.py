@@ -1,5 +1,7 @@
 """Small layers to test, states in mid-sequence, and all that comes out of them."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -7,7 +9,7 @@ from torch import Tensor
 from pushpop import MemoryRNN, MemoryState, RNNState
 from pushpop.layers import NoiseLevels
 from pushpop.memory import TensorState
-from pushpop.memory.names import MEMORY_NAMES
+from pushpop.memory.kinds import MEMORY_NAMES
 
 IN, H, D, OUT = 5, 6, 4, 3
 MEMORY = pytest.mark.parametrize("memory", ["stack", "queue", "deque"])
@@ -74,3 +76,11 @@ def everything(
         torch.zeros_like(x) if g is None else g for g, x in zip(gradients, leaves, strict=True)
     ]
     return [x.detach() for x in (output, *after.parts, after.read, *given)]
+
+
+def as_leaves(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What an operator takes, its tensors detached; numbers that can have a gradient have one."""
+    return tuple(
+        x.detach().clone().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x
+        for x in given
+    )

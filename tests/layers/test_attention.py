@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from pushpop import MemoryAttention, MemoryState
 from pushpop.layers import HeadsState
-from pushpop.memory import reference
+from pushpop.memory.backends import reference
 
 T, B, E, HEADS = 9, 3, 6, 2
 MEMORIES = pytest.mark.parametrize("memory", ["stack", "queue", "deque"])

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from pushpop import DeepLSTM
-from pushpop.layers import packed_lstm
+from pushpop.layers.backends.fused import packed_lstm
+from pushpop.memory.backends import BACKENDS
 
 T, B, W, H, L = 7, 4, 3, 5, 3  # steps, batch, input width, hidden width, layers
 LENGTHS = [4, 7, 1, 4]
@@ -244,7 +245,7 @@ def test_the_compiled_kernels_equal_torchs(
     x = torch.randn(T, B, W, dtype=dtype, requires_grad=True)
     found = lstm(x, lengths=lengths)
     found_gradients = gradients(lstm, look_at_everything(*found), x)
-    monkeypatch.setattr(packed_lstm, "can_run", lambda x: False)
+    monkeypatch.setattr(BACKENDS["fused"], "supports", lambda *_: False)
     wanted = lstm(x, lengths=lengths)
     torch.testing.assert_close(found, wanted)
     torch.testing.assert_close(found_gradients, gradients(lstm, look_at_everything(*wanted), x))
@@ -255,7 +256,7 @@ def test_the_packed_layer_passes_opcheck() -> None:
     x, h, c = (torch.randn(n, 5, requires_grad=True) for n in (6, 3, 3))
     weights = (torch.randn(20, 5, requires_grad=True) for _ in range(2))
     bias = torch.randn(20, requires_grad=True)
-    torch.library.opcheck(packed_lstm.lstm, (x, [3, 2, 1], h, c, *weights, bias))
+    torch.library.opcheck(packed_lstm.lstm.operator, (x, [3, 2, 1], h, c, *weights, bias))
 
 
 def test_a_second_derivative_over_packed_rows_is_refused_and_the_remedy_named(

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from pushpop.layers.lengths import pad, row_counts
+from pushpop.layers.inputs import pad, row_counts
 
 LENGTHS = [2, 5, 1, 5]
 

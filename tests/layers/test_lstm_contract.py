@@ -256,13 +256,18 @@ def test_state_dicts_of_one_layer_have_the_names_they_always_had() -> None:
 @MEMORY
 def test_a_reference_layer_is_plain_torch(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No kernel is loaded, no operator of ours is called."""
-    import pushpop.memory.ops as ops
+    from pushpop.layers.backends import BACKENDS as LAYER_BACKENDS
+    from pushpop.memory.backends import BACKENDS
+    from pushpop.memory.operators import Operator
 
     def refused(*_: object) -> None:
         raise AssertionError("a kernel was asked for")
 
-    monkeypatch.setattr(ops, "load_kernels", refused)
-    monkeypatch.setattr(ops, "walk", refused)
+    for backend in ("fused", "triton"):
+        for method in ("run", "step", "run_cells", "stream_type"):
+            monkeypatch.setattr(BACKENDS[backend], method, refused)
+        monkeypatch.setattr(type(LAYER_BACKENDS[backend]), "run", refused)
+    monkeypatch.setattr(Operator, "__call__", refused)
     rnn = layer(memory, num_layers=2, backend="reference")
     output, state = rnn(given(T, B, IN), lengths=[7, 2, 5])
     output.sum().backward()

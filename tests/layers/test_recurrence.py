@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from pushpop import MemoryState
-from pushpop.layers.recurrence import RecurrenceInput, RecurrenceOutput, recurrence
-from pushpop.memory import reference
-from pushpop.memory.ops import KINDS
-from pushpop.memory.state import Walked
+from pushpop.layers.backends import RecurrenceInput, recurrence
+from pushpop.memory.backends import reference
+from pushpop.memory.kinds import KINDS
+from pushpop.memory.operators import final_of
+from pushpop.memory.state import WalkResult
 
 T, B, IN, H, D = 7, 3, 2, 3, 2
 KIND = pytest.mark.parametrize("kind", KINDS)
@@ -45,8 +46,9 @@ def inputs(
         return torch.randn(shape, dtype=torch.float64).requires_grad_()
 
     return RecurrenceInput(
-        KINDS.index(kind), memories, cell, sizes, x=leaf(len(sizes), B, IN), x_weight=leaf(K, IN),
-        bias=leaf(K), carry_weight=leaf(K, H + reads), value_weight=leaf(reads, H),
+        [KINDS.index(kind)], memories, True, cell, sizes, x=leaf(len(sizes), B, IN),
+        x_weight=leaf(K, IN), bias=leaf(K), carry_weight=leaf(K, H + reads),
+        value_weight=leaf(reads, H),
         value_bias=leaf(reads), gate_weight=leaf(gates, H), gate_bias=leaf(gates), h=leaf(B, H),
         c=leaf(B, H), read=leaf(B, reads), initial=leaf(B * memories, N, D),
         strengths=torch.rand(B * memories, N, dtype=torch.float64).requires_grad_(),
@@ -61,9 +63,8 @@ def leaves(given: RecurrenceInput) -> dict[str, Tensor]:
 
 
 def by_operator(given: RecurrenceInput) -> Result:
-    out = RecurrenceOutput(*recurrence(*given))
-    walked = Walked(out.strengths, out.row_ids, out.counts, out.values, given.initial)
-    state = MemoryState(*walked.cells())
+    out = recurrence(given)
+    state = MemoryState._from_store(WalkResult(out.values, given.initial, *final_of(out)))
     steps = torch.arange(len(given.sizes))[:, None]
     lengths = torch.tensor([sum(n > b for n in given.sizes) for b in range(B)])
     hidden = out.hidden.masked_fill((steps >= lengths)[..., None], 0)
@@ -73,7 +74,7 @@ def by_operator(given: RecurrenceInput) -> Result:
 def by_hand(given: RecurrenceInput) -> Result:
     """One sequence, one step and one memory at a time, by the paper's equations."""
     M, E = given.memories, len(given.gate_bias) // (2 * given.memories)
-    step = reference.STEPS[KINDS[given.kind]]
+    step = reference.STEPS[KINDS[given.memory[0]]]
     hiddens, carries, cs, cells = [], [], [], []
     for b in range(B):
         h, c, read = given.h[b], given.c[b], given.read[b]
@@ -165,7 +166,7 @@ def test_gradients_of_two_memories_agree_with_finite_differences(kind: str) -> N
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_two_memories_pass_opcheck() -> None:
-    torch.library.opcheck(recurrence, tuple(inputs("deque", 2, [3, 3, 2, 1])))
+    torch.library.opcheck(recurrence.operator, tuple(inputs("deque", 2, [3, 3, 2, 1])))
 
 
 def test_a_second_derivative_is_refused_and_the_remedy_named() -> None:

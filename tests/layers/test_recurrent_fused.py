@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from pushpop import MemoryRNN
 from pushpop.layers import NoiseLevels
-from pushpop.layers.buffers import flushes_denormals
+from pushpop.layers.backends.fused.loop import flushes_denormals
+from pushpop.layers.inputs import Noise
 from tests.layers.recurrent_layers import (
     BACKEND,
     CELL,
@@ -14,6 +15,7 @@ from tests.layers.recurrent_layers import (
     MEMORY_WITH_KERNELS,
     D,
     H,
+    as_leaves,
     everything,
     held,
     layer,
@@ -70,34 +72,25 @@ def test_fused_equals_the_equations_over_a_long_sequence(memory: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_the_recurrence_passes_opcheck() -> None:
-    from pushpop.layers.fused import _arrange, recurrence
+    from pushpop.layers.backends import recurrence, recurrence_input
 
-    rnn = MemoryRNN(IN, H, "deque", D)
-    recurrent, by_x, bias = (x.detach().requires_grad_() for x in _arrange("lstm", rnn.cell, IN))
+    rnn, x = MemoryRNN(IN, H, "deque", D), torch.randn(4, 3, IN, requires_grad=True)
     state = some_state(rnn, 3)
-    x = torch.randn(4, 3, IN, requires_grad=True)
-    read = state.read.detach().flatten(1).requires_grad_()
-    heads = (rnn.value.weight, rnn.value.bias, rnn.gates.weight, rnn.gates.bias)
-    given = (x, by_x, bias, recurrent, *heads, *state.parts, read, *state.memory._cells())
-    for noise in ((None, None), (torch.randn(4, 3, 4), torch.randn(4, 3, 2 * H))):
-        args = (2, 1, "lstm", [3, 3, 2, 1], *given, *noise)
-        torch.library.opcheck(recurrence, args)
+    for noise in (Noise(), Noise(torch.randn(4, 3, 4), torch.randn(4, 3, 2 * H))):
+        given = recurrence_input(rnn, x, state, [3, 3, 2, 1], noise, keep=True)
+        torch.library.opcheck(recurrence.operator, as_leaves(given))
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.parametrize("memory", ["superposition", "tape"])
 def test_the_recurrence_of_moving_cells_passes_opcheck(memory: str) -> None:
-    from pushpop.layers.fused import _arrange, recurrence_moves
+    from pushpop.layers.backends import recurrence, recurrence_input
 
-    rnn = MemoryRNN(IN, H, memory, D)
-    recurrent, by_x, bias = (x.detach().requires_grad_() for x in _arrange("lstm", rnn.cell, IN))
+    rnn, x = MemoryRNN(IN, H, memory, D), torch.randn(4, 3, IN, requires_grad=True)
     state = some_state(rnn, 3)
-    x = torch.randn(4, 3, IN, requires_grad=True)
-    heads = (rnn.value.weight, rnn.value.bias, rnn.gates.weight, rnn.gates.bias)
-    given = (x, by_x, bias, recurrent, *heads, *state.parts, state.read, *held(state))
-    for noise in ((None, None), (torch.randn(4, 3, 3), torch.randn(4, 3, 2 * H))):
-        args = (rnn.memory.kernel.encode(), 1, True, "lstm", [3, 3, 2, 1], *given, *noise)
-        torch.library.opcheck(recurrence_moves, args)
+    for noise in (Noise(), Noise(torch.randn(4, 3, 3), torch.randn(4, 3, 2 * H))):
+        given = recurrence_input(rnn, x, state, [3, 3, 2, 1], noise, keep=True)
+        torch.library.opcheck(recurrence.operator, as_leaves(given))
 
 
 @pytest.mark.parametrize("memory", ["superposition", "tape"])
@@ -192,7 +185,7 @@ def test_parts_that_were_replaced_or_hooked_are_called() -> None:
 
 @torch.no_grad()
 def test_the_fast_tanh_and_sigmoid_are_accurate() -> None:
-    from pushpop.layers.elementwise import sigmoid_row, tanh_row
+    from pushpop.layers.backends.fused.kernels import sigmoid_row, tanh_row
 
     for dtype, limit in ((torch.float32, 3e-7), (torch.float64, 1e-15)):
         x = torch.linspace(-30, 30, 100_001, dtype=dtype)

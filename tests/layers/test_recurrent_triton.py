@@ -69,9 +69,9 @@ def test_without_a_gpu_the_backend_is_refused_and_the_remedy_named() -> None:
 
 @NEEDS_TRITON
 def test_every_argument_of_a_kernel_has_a_type_or_a_value() -> None:
-    from pushpop.layers.triton_variants import variants
+    from tools.triton_variants import layer_variants
 
-    for variant in variants():
+    for variant in layer_variants():
         assert set(variant.kernel.arg_names) == {*variant.types, *variant.constants}
         assert 32 * variant.num_warps <= variant.constants["BLOCK"], variant.name
 
@@ -81,8 +81,7 @@ def test_every_argument_of_a_kernel_has_a_type_or_a_value() -> None:
 @pytest.mark.parametrize("name", ["cell_backward-gru-64", "memory_forward-deque-64"])
 def test_kernels_compile_ahead_of_time(name: str, target: str) -> None:
     """Some of them; `make gpu` compiles all."""
-    from pushpop.layers.triton_variants import variants
-    from pushpop.memory.triton_variants import compile_variant
+    from tools.triton_variants import compile_variant, variants
 
     (variant,) = [variant for variant in variants() if variant.name == f"{name}-float32"]
     compiled = compile_variant(variant, target)

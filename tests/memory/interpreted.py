@@ -12,8 +12,12 @@ from torch import Tensor
 from triton.runtime import interpreter
 
 from pushpop import MemoryAttention, MemoryState
-from pushpop.memory import linked, ops, triton_steps
-from pushpop.memory.triton_launch import block_options, live_width
+from pushpop.memory.backends import walk, walk_triton
+from pushpop.memory.backends.triton import split
+from pushpop.memory.backends.triton import walk as walk_kernels
+from pushpop.memory.backends.triton.launch import block_options, live_width
+from pushpop.memory.kinds import KINDS as NUMBERS
+from pushpop.memory.operators import WalkInput, empty_walk
 
 from .samples import PAPER, Sample, look_at_everything, sample
 from .test_agreement import run, worst
@@ -84,37 +88,37 @@ def test_a_window_of_many_cells(kind: str) -> None:
 @KINDS
 def test_the_walk_leaves_what_the_cpu_kernels_leave(kind: str) -> None:
     """Stacks and queues too, which take another form for whole sequences."""
-    number, given = ops.KINDS.index(kind), operands(kind, sample(kind, "mixed", 5, B=2, N=3))
-    found, wanted = ops.walk_interpreted(number, *given), ops.walk(number, *given)
+    number, given = NUMBERS.index(kind), operands(kind, sample(kind, "mixed", 5, B=2, N=3))
+    found, wanted = (operator(WalkInput(number, *given)) for operator in (walk_triton, walk))
     torch.testing.assert_close(found, wanted)
     saved = (given[0], given[3], *wanted[1:])
     grads = (torch.randn_like(wanted[0]), torch.randn_like(wanted[1]))
     torch.testing.assert_close(
-        ops._walk_backward_interpreted(number, *saved, *grads),
-        ops.walk_backward(number, *saved, *grads),
+        torch.ops.pushpop.walk_triton_backward(number, *saved, *grads),
+        torch.ops.pushpop.walk_backward(number, *saved, *grads),
     )
 
 
 @KINDS
 def test_a_step_a_launch_is_the_same_walk(kind: str) -> None:
     """Two sequences with two memories each, whose reads lie inside a wider table."""
-    number, given = ops.KINDS.index(kind), operands(kind, sample(kind, "dyadic", 4, B=4, N=3))
+    number, given = NUMBERS.index(kind), operands(kind, sample(kind, "dyadic", 4, B=4, N=3))
     values, push, pop, initial, strengths = given
-    wanted = ops.WalkOutput(*ops.walk(number, *given))
+    wanted = walk(WalkInput(number, *given))
     T, R, E, D = values.shape
     N, room = strengths.shape[1], wanted.strengths.shape[1]
     gates, table = torch.cat([push, pop], -1), values.new_zeros(T, 2, 2 * E * D + 3)
-    out = ops._empty_output(values, strengths)
+    out = empty_walk(WalkInput(number, *given))
     width, of_log = live_width(number, room, T), (out.log_row_ids, out.log_strengths)
     s, ids, ends = buffers(values, R, width)
     sizes = (R, D, room)
-    triton_steps.begin_rows[(R,)](strengths, s, ids, ends, N, room, width, CELLS=64)
+    walk_kernels.begin_rows[(R,)](strengths, s, ids, ends, N, room, width, CELLS=64)
     for t in range(T):
-        triton_steps.step_rows[(R,)](
+        walk_kernels.step_rows[(R,)](
             t, gates, values, initial, table[t, :, 3:], s, ids, ends, *out.log,
             *sizes, width, table.stride(1), 2, KIND=number, **block_options(D),
         )  # fmt: skip
-    triton_steps.finish_rows[(R,)](s, ids, ends, *of_log, *out.final, room, width, CELLS=64)
+    walk_kernels.finish_rows[(R,)](s, ids, ends, *of_log, *out.final, room, width, CELLS=64)
     torch.testing.assert_close(table[:, :, 3:].reshape(values.shape), wanted.reads)
     torch.testing.assert_close(tuple(out)[1:], tuple(wanted)[1:])
 
@@ -206,7 +210,7 @@ def test_attention_with_padding_equals_the_reference(kind: str) -> None:
 @KINDS
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_opcheck(kind: str) -> None:
-    number = ops.KINDS.index(kind)
+    number = NUMBERS.index(kind)
     given = [x.requires_grad_() for x in operands(kind, sample(kind, "random", 2, B=2, D=2, N=1))]
     checks = (
         "test_schema",
@@ -214,17 +218,8 @@ def test_opcheck(kind: str) -> None:
         "test_faketensor",
         "test_aot_dispatch_static",
     )
-    values, push, pop, initial, strengths = given
-    if kind == "deque":
-        torch.library.opcheck(ops.walk_interpreted, (number, *given), test_utils=checks)
-        return
-    birth = torch.cat([strengths, push[..., 0].T], 1).detach().requires_grad_()
-    pops = pop[..., 0].T.detach().requires_grad_()
-    torch.library.opcheck(linked.links, (number, birth, pops), test_utils=checks)
-    with torch.no_grad():
-        of_links = linked.links(number, birth, pops)
-    given_gather = (values, initial, birth, of_links[0].requires_grad_(), *of_links[1:])
-    torch.library.opcheck(linked.gather, (number, *given_gather), test_utils=checks)
+    operator = walk_triton if kind == "deque" else split.split
+    torch.library.opcheck(operator.operator, (number, *given), test_utils=checks)
 
 
 @KINDS

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from pushpop.memory.autograd import under_transform
+from pushpop.memory.operators import under_transform
 
 from .samples import PAPER, sample
 

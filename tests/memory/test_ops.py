@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from pushpop import MemoryState
-from pushpop.memory import ops
+from pushpop.memory.backends import triton_imports, walk
+from pushpop.memory.kinds import KINDS as NUMBERS
+from pushpop.memory.operators import WalkInput
 
 from .samples import PAPER, look_at_everything, sample
 
@@ -38,13 +40,13 @@ def test_opcheck(kind: str, dtype: torch.dtype, n_first: int) -> None:
     given = sample(kind, "random", 6, N=n_first, dtype=dtype)
     memory = PAPER[kind](4)
     widened = [x.detach().requires_grad_() for x in memory._with_ends(*given.leaves[:3])]
-    args = (ops.KINDS.index(kind), *widened, *given.leaves[3:])
-    torch.library.opcheck(ops.walk, args)
+    args = (NUMBERS.index(kind), *widened, *given.leaves[3:])
+    torch.library.opcheck(walk.operator, args)
     with torch.no_grad():
-        reads, *rest = ops.walk(*args)
+        reads, *rest = walk(WalkInput(*args))
     log = (args[1].detach(), args[4].detach(), *rest)
     torch.library.opcheck(
-        ops.walk_backward,
+        torch.ops.pushpop.walk_backward.default,
         (args[0], *log, torch.randn_like(reads), torch.randn_like(rest[0])),
     )
 
@@ -88,7 +90,7 @@ def test_auto_picks_the_kernels_where_they_can_run() -> None:
         (torch.bfloat16, "parallel"),
     ):
         assert memory.choose_backend(torch.zeros(1, dtype=dtype)) == chosen
-    on_gpu = "triton" if ops.triton_imports() else "parallel"
+    on_gpu = "triton" if triton_imports() else "parallel"
     assert memory.backends(torch.device("cuda"), torch.bfloat16)[0] == on_gpu
     with pytest.raises(ValueError, match=r"float32 and float64 on the CPU; got torch.bfloat16"):
         PAPER["queue"](4, "fused").choose_backend(torch.zeros(1, dtype=torch.bfloat16))

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
-from pushpop.memory import reference
+from pushpop.memory.backends import reference
 
 from .samples import controls
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from pushpop import MemoryState
-from pushpop.memory.stream import Stream
+from pushpop.memory.backends.fused.ring import RingStream
 
 from .samples import PAPER, look_at_everything, relative_error, sample
 
@@ -101,12 +101,12 @@ def test_stepping_goes_in_place_and_keeps_no_history() -> None:
     memory = PAPER["queue"](4)
     value, push, pop = torch.ones(2, 4), torch.full((2,), 0.75), torch.full((2,), 0.75)
     _, state = memory.step(value, push, pop)
-    assert isinstance(state._held, Stream)
+    assert isinstance(state._store, RingStream)
     held, rings = [], set()
     for _ in range(1000):
         _, state = memory.step(value, push, pop, state)
-        held.append(weakref.ref(state._held))
-        rings.add(id(state._held.ring))
+        held.append(weakref.ref(state._store))
+        rings.add(id(state._store.ring))
     assert len(rings) < 20
     assert [ref() is not None for ref in held] == [False] * 999 + [True]
 
@@ -272,14 +272,14 @@ def test_an_old_state_keeps_a_bounded_history() -> None:
     _, state = memory.step(value, gate, gate, old)
     for _ in range(2000):
         _, state = memory.step(value, gate, gate, state)
-    links, moment = 0, old._held
-    assert isinstance(moment, Stream)
+    links, moment = 0, old._store
+    assert isinstance(moment, RingStream)
     while moment.newer is not None:
         moment, links = moment.newer[1], links + 1
     assert 0 < links < 300
     read, _ = memory.step(value, gate, gate, old)  # undoes them, and need not do so again
     torch.testing.assert_close(read, 0.75 * value)
-    assert not isinstance(old._held, Stream)
+    assert not isinstance(old._store, RingStream)
     torch.testing.assert_close(memory.step(value, gate, gate, old)[0], read)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pushpop.memory import ops
+from pushpop.memory.kinds import KINDS
 
 INTERPRETED = Path(__file__).with_name("interpreted.py")
 NEEDS_TRITON = pytest.mark.skipif(
@@ -51,7 +51,7 @@ def run_python(*arguments: str, **environment: str) -> "subprocess.CompletedProc
 
 @NEEDS_TRITON
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ops.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_kernels_in_the_interpreter(kind: str) -> None:
     chosen = "stack or auto" if kind == "stack" else kind
     done = run_python(
@@ -78,9 +78,9 @@ def test_the_kernels_are_imported_only_when_they_run() -> None:
 
 @NEEDS_TRITON
 def test_every_argument_of_a_kernel_has_a_type_or_a_value() -> None:
-    from pushpop.memory.triton_variants import variants
+    from tools.triton_variants import memory_variants
 
-    for variant in variants():
+    for variant in memory_variants():
         assert set(variant.kernel.arg_names) == {*variant.types, *variant.constants}
         # No more threads than numbers; a kernel of scalars alone has one warp.
         sizes = (variant.constants.get(name) for name in ("BLOCK", "CELLS"))
@@ -98,7 +98,7 @@ def test_every_argument_of_a_kernel_has_a_type_or_a_value() -> None:
 )  # fmt: skip
 def test_kernels_compile_ahead_of_time(name: str, target: str) -> None:
     """Some of them; `make gpu` compiles all."""
-    from pushpop.memory.triton_variants import compile_variant, variants
+    from tools.triton_variants import compile_variant, variants
 
     (variant,) = [variant for variant in variants() if variant.name == name]
     compiled = compile_variant(variant, target)

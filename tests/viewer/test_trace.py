@@ -7,7 +7,8 @@ import torch
 
 from pushpop.errors import InputError
 from pushpop.layers import MemoryRNN
-from pushpop.memory import NeuralDeque, NeuralQueue, NeuralStack, reference
+from pushpop.memory import NeuralDeque, NeuralQueue, NeuralStack
+from pushpop.memory.backends import reference
 from pushpop.viewer.intervals import Replay
 from pushpop.viewer.tracing import END, Example, Trace, generate, trace
 from tests.models.examples import lively_model, small_model

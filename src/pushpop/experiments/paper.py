@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from pushpop.errors import InputError
-from pushpop.memory.names import MEMORY_NAMES
+from pushpop.memory.kinds import MEMORY_NAMES
 from pushpop.models.config import WIDEST
 from pushpop.tasks import Vocabulary, get_task
 from pushpop.training import TrainConfig

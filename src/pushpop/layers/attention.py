@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pushpop.layers.precision import check_input
+from pushpop.layers.inputs import check_input
 from pushpop.layers.state import HeadsState
 from pushpop.memory import Memory, make_memory
 
@@ -182,8 +182,8 @@ class MemoryAttention(nn.Module):
 def _check_mask(mask: Tensor, shape: list[int], x: Tensor) -> None:
     axes = "[B, T]" if len(shape) == 2 else "[T]"
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"key_padding_mask must be a bool tensor, True at padding; got {given}")
+        kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"key_padding_mask must be a bool tensor, True at padding; got {kind}")
     if list(mask.shape) != shape:
         raise ValueError(f"key_padding_mask must be {axes} = {shape}; got {list(mask.shape)}")
     if mask.device != x.device:

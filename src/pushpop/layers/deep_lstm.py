@@ -8,14 +8,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from pushpop.layers import packed_lstm
-from pushpop.layers.lengths import Ragged, check_lengths, pad
-from pushpop.layers.precision import check_input, check_like, outside_autocast
+from pushpop.layers.backends import sigmoids_first
+from pushpop.layers.backends.fused import packed_lstm
+from pushpop.layers.backends.fused.packed_lstm import LSTMInput
+from pushpop.layers.inputs import (
+    Ragged,
+    check_input,
+    check_lengths,
+    check_like,
+    outside_autocast,
+    pad,
+)
 from pushpop.layers.state import LSTMState
-from pushpop.memory import BACKENDS
-from pushpop.memory.autograd import first_order_only, under_transform
+from pushpop.memory import BACKENDS as BACKEND_NAMES
+from pushpop.memory.backends import BACKENDS
+from pushpop.memory.operators import first_order_only, under_transform
 
-Pair = tuple[Tensor, Tensor]
+LSTMPair = tuple[Tensor, Tensor]
 """(h, c): an `LSTMState`, or a plain pair as `nn.LSTM` takes it."""
 
 
@@ -57,7 +66,7 @@ class DeepLSTM(nn.Module):
         if not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be a probability, 0 to 1; got {dropout}")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        if backend not in BACKENDS or backend in ("parallel", "triton"):
+        if backend not in BACKEND_NAMES or backend in ("parallel", "triton"):
             raise ValueError(
                 f"backend must be auto, fused or reference, a recurrence has no parallel form and "
                 f"runs by torch's own kernels on a GPU; got {backend!r}"
@@ -86,17 +95,17 @@ class DeepLSTM(nn.Module):
     def forward(
         self,
         x: Tensor,
-        state: Pair | None = None,
+        state: LSTMPair | None = None,
         lengths: Tensor | Sequence[int] | None = None,
     ) -> tuple[Tensor, LSTMState]: ...
     @overload
     def forward(
-        self, x: PackedSequence, state: Pair | None = None, lengths: None = None
+        self, x: PackedSequence, state: LSTMPair | None = None, lengths: None = None
     ) -> tuple[PackedSequence, LSTMState]: ...
     def forward(
         self,
         x: Tensor | PackedSequence,
-        state: Pair | None = None,
+        state: LSTMPair | None = None,
         lengths: Tensor | Sequence[int] | None = None,
     ) -> tuple[Tensor | PackedSequence, LSTMState]:
         """x [T, B, I] or [T, I] -> the last layer's h [T, B, H], and (h, c) [L, B, H] at the end.
@@ -115,7 +124,7 @@ class DeepLSTM(nn.Module):
     def _forward(
         self,
         x: Tensor | PackedSequence,
-        state: Pair | None,
+        state: LSTMPair | None,
         lengths: Tensor | Sequence[int] | None,
     ) -> tuple[Tensor | PackedSequence, LSTMState]:
         if isinstance(x, PackedSequence):
@@ -137,7 +146,7 @@ class DeepLSTM(nn.Module):
         first = self._first(x, B, state)
         if lengths is None:
             output, state = self._run(x, None, first)
-        elif self._plain(x) or B == 0:
+        elif self._runs_plainly(x) or B == 0:
             output, state = self._run_ragged(x, check_lengths(lengths, T, B), first)
         else:
             packed = pack_padded_sequence(
@@ -147,7 +156,7 @@ class DeepLSTM(nn.Module):
             output = pad(packed_output, T)
         return (output.transpose(0, 1) if self.batch_first else output), state
 
-    def step(self, x: Tensor, state: Pair | None = None) -> tuple[Tensor, LSTMState]:
+    def step(self, x: Tensor, state: LSTMPair | None = None) -> tuple[Tensor, LSTMState]:
         """One step: x [B, I] or [I] -> the last layer's h [B, H], and (h, c) [L, B, H]."""
         check_input(x, (1, 2), "[B, I] or [I]", ("I", self.input_size), self.h0)
         batched = x.dim() == 2
@@ -158,11 +167,11 @@ class DeepLSTM(nn.Module):
         below, hs, cs = x, [], []
         with outside_autocast(x):
             for k in range(self.num_layers):
-                given = x if k == 0 else torch.cat([x, self._drop(below)], dim=-1)
-                if self._plain(x):
-                    below, cell, _ = self._run_plain(k, given, [len(given)], h[k], c[k])
+                layer_input = x if k == 0 else torch.cat([x, self._drop(below)], dim=-1)
+                if self._runs_plainly(x):
+                    below, cell, _ = self._run_plain(k, layer_input, [len(layer_input)], h[k], c[k])
                 else:
-                    below, cell = torch.lstm_cell(given, (h[k], c[k]), *self._weights(k))
+                    below, cell = torch.lstm_cell(layer_input, (h[k], c[k]), *self._weights(k))
                 hs.append(below)
                 cs.append(cell)
         after = LSTMState(torch.stack(hs), torch.stack(cs))
@@ -170,7 +179,9 @@ class DeepLSTM(nn.Module):
             return below, after
         return below.squeeze(0), LSTMState(after.h.squeeze(1), after.c.squeeze(1))
 
-    def _run(self, x: Tensor, batch_sizes: Tensor | None, first: Pair) -> tuple[Tensor, LSTMState]:
+    def _run(
+        self, x: Tensor, batch_sizes: Tensor | None, first: LSTMPair
+    ) -> tuple[Tensor, LSTMState]:
         """All layers over x [T, B, I], or over packed data [sum of lengths, I] in its order."""
         h, c = first
         if batch_sizes is None and x.shape[0] == 0:  # torch's kernel refuses to do nothing
@@ -179,13 +190,15 @@ class DeepLSTM(nn.Module):
         below, hs, cs = x, [], []
         with outside_autocast(x):
             for k in range(self.num_layers):
-                given = x if k == 0 else torch.cat([x, self._drop(below)], dim=-1)
-                below, h_end, c_end = self._run_layer(k, given, batch_sizes, h[k], c[k])
+                layer_input = x if k == 0 else torch.cat([x, self._drop(below)], dim=-1)
+                below, h_end, c_end = self._run_layer(k, layer_input, batch_sizes, h[k], c[k])
                 hs.append(h_end)
                 cs.append(c_end)
         return below, LSTMState(torch.stack(hs), torch.stack(cs))
 
-    def _run_ragged(self, x: Tensor, lengths: list[int], first: Pair) -> tuple[Tensor, LSTMState]:
+    def _run_ragged(
+        self, x: Tensor, lengths: list[int], first: LSTMPair
+    ) -> tuple[Tensor, LSTMState]:
         """Rows of several lengths in plain torch, where torch's packing cannot serve."""
         T, B, _ = x.shape
         if B == 0:
@@ -207,14 +220,16 @@ class DeepLSTM(nn.Module):
         self, k: int, x: Tensor, batch_sizes: Tensor | None, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Layer k over x, [T, B, ...] or packed: its h at every step, and the final h and c."""
-        if self._plain(x):
+        if self._runs_plainly(x):
             rows = x if batch_sizes is not None else x.flatten(0, 1)
             sizes = [x.shape[1]] * len(x) if batch_sizes is None else batch_sizes.tolist()
             h, c, hidden = self._run_plain(k, rows, sizes, h, c)
             return hidden.reshape(*x.shape[:-1], self.hidden_size), h, c
         weights = self._weights(k)
-        if batch_sizes is not None and packed_lstm.can_run(x):
-            return packed_lstm.run(x, batch_sizes.tolist(), h, c, weights[:3])
+        if batch_sizes is not None and BACKENDS["fused"].supports(x.device, x.dtype):
+            arranged = (sigmoids_first(weight) for weight in weights[:3])
+            out = packed_lstm.run(LSTMInput(x, batch_sizes.tolist(), h, c, *arranged))
+            return out.hidden, out.final_h, out.final_c
         start = (h[None].contiguous(), c[None].contiguous())
         options = (weights, True, 1, 0.0, self.training, False)
         if batch_sizes is None:
@@ -224,8 +239,8 @@ class DeepLSTM(nn.Module):
         below, h, c = first_order_only(below, h[0], c[0])
         return below, h, c
 
-    def _plain(self, x: Tensor) -> bool:
-        """Whether torch wants more than its kernels and ours can give."""
+    def _runs_plainly(self, x: Tensor) -> bool:
+        """Whether kernels, torch's and ours, support less than is asked for."""
         return self.backend == "reference" or x.is_meta or under_transform()
 
     def _run_plain(
@@ -245,7 +260,7 @@ class DeepLSTM(nn.Module):
         return h, c, torch.cat(hidden)
 
     def _run_packed(
-        self, x: PackedSequence, state: Pair | None
+        self, x: PackedSequence, state: LSTMPair | None
     ) -> tuple[PackedSequence, LSTMState]:
         data, batch_sizes, order, back = x
         check_input(data, (2,), "packed steps of [I]", ("I", self.input_size), self.h0)
@@ -267,41 +282,41 @@ class DeepLSTM(nn.Module):
     def _drop(self, h: Tensor) -> Tensor:
         return nn.functional.dropout(h, self.dropout, self.training) if self.dropout else h
 
-    def _first(self, x: Tensor, batch: int, state: Pair | None) -> Pair:
+    def _first(self, x: Tensor, batch: int, state: LSTMPair | None) -> LSTMPair:
         """The state to start from, [L, B, H] each: the one given, or the learned one."""
         if state is None:
             h, c = (p[:, None].expand(-1, batch, -1) for p in (self.h0, self.c0))
             return h, c
-        wanted = [self.num_layers, batch, self.hidden_size]
+        expected = [self.num_layers, batch, self.hidden_size]
         for name, x_state in zip(("h", "c"), _pair(state), strict=True):
-            if list(x_state.shape) != wanted:
+            if list(x_state.shape) != expected:
                 raise ValueError(
-                    f"state's {name} must be [L, B, H] = {wanted}; got {list(x_state.shape)}"
+                    f"state's {name} must be [L, B, H] = {expected}; got {list(x_state.shape)}"
                 )
             check_like(f"state's {name}", x_state, self.h0)
         return state[0].to(self.h0.dtype), state[1].to(self.h0.dtype)
 
-    def _batch_of_one(self, state: Pair | None) -> Pair | None:
+    def _batch_of_one(self, state: LSTMPair | None) -> LSTMPair | None:
         if state is None:
             return None
-        wanted = [self.num_layers, self.hidden_size]
+        expected = [self.num_layers, self.hidden_size]
         for name, x in zip(("h", "c"), _pair(state), strict=True):
-            if list(x.shape) != wanted:
+            if list(x.shape) != expected:
                 raise ValueError(
-                    f"state's {name} must be [L, H] = {wanted} as the input has no batch; "
+                    f"state's {name} must be [L, H] = {expected} as the input has no batch; "
                     f"got {list(x.shape)}"
                 )
         return state[0].unsqueeze(1), state[1].unsqueeze(1)
 
     def extra_repr(self) -> str:
         """The arguments, as `print(module)` shows them."""
-        given = f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}"
-        given += ", batch_first=True" if self.batch_first else ""
-        given += f", backend={self.backend!r}" if self.backend != "auto" else ""
-        return given + (f", dropout={self.dropout}" if self.dropout else "")
+        arguments = f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}"
+        arguments += ", batch_first=True" if self.batch_first else ""
+        arguments += f", backend={self.backend!r}" if self.backend != "auto" else ""
+        return arguments + (f", dropout={self.dropout}" if self.dropout else "")
 
 
-def _pair(state: Pair) -> Pair:
+def _pair(state: LSTMPair) -> LSTMPair:
     if not (
         isinstance(state, (tuple, list))
         and len(state) == 2

@@ -6,10 +6,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from pushpop.layers import fused
+from pushpop.layers.backends import choose_backend
 from pushpop.layers.cells import Cell, make_cell, probe
-from pushpop.layers.lengths import Ragged
-from pushpop.layers.noise import NO_NOISE, Noise, NoiseLevels, draw_noise
+from pushpop.layers.inputs import NO_NOISE, Noise, NoiseLevels, Ragged, draw_noise
 from pushpop.layers.state import RNNState
 from pushpop.memory import BACKENDS, Bias, Memory, make_memory
 from pushpop.memory.base import DrawnBias
@@ -52,10 +51,10 @@ class MemoryLayer(nn.Module):
         if isinstance(cell, nn.Module) and not bias:
             raise ValueError("bias is False with a given cell: its biases are its own")
         self.memory = make_memory(memory, width, backend)
-        given = {"push_bias": push_bias, "pop_bias": pop_bias}
+        biases = {"push_bias": push_bias, "pop_bias": pop_bias}
         named: dict[str, Any] = {
             name: start
-            for name, start in given.items()
+            for name, start in biases.items()
             if not (isinstance(start, str) and start == "auto")
         }
         self._gate_bias = self.memory.gate_bias(num_memories, **named)
@@ -131,30 +130,16 @@ class MemoryLayer(nn.Module):
         if ragged is not None:
             x, state = x[:, ragged.order], state.rows(ragged.order)
         sizes = [x.shape[1]] * x.shape[0] if ragged is None else ragged.sizes
-        kernels, noise = self._kernels(x), draw_noise(self, x, levels)
-        if kernels is None:
+        backend, noise = choose_backend(self, x), draw_noise(self, x, levels)
+        if backend is None:
             hidden, state = _run_step_by_step(self, x, state, sizes, noise)
         else:
-            hidden, state = fused.run(kernels, self, x, state, sizes, noise)
+            hidden, state = backend.run(self, x, state, sizes, noise)
         output = torch.tanh(self.output(hidden))
         if ragged is not None:
             output, state = output[:, ragged.back], state.rows(ragged.back)
             output = output.masked_fill(ragged.padded[..., None], 0)
         return output, state
-
-    def _kernels(self, x: Tensor) -> str | None:
-        """The backend whose kernels run this input; `None`: plain torch does."""
-        if self.backend not in ("auto", *fused.LIMITS):
-            return None
-        kernels = fused.kernels_for(self.backend, x)
-        lacking = fused.lacks(self, x, kernels)
-        if lacking is not None and self.backend == kernels:
-            raise ValueError(
-                f"backend {kernels!r} runs the cells lstm, gru and rnn and memories with kernels, "
-                f"in float32 or float64 {fused.LIMITS[kernels]}; got {lacking}: use backend 'auto' "
-                "or 'reference'"
-            )
-        return kernels if lacking is None and fused.may_run(self, kernels) else None
 
     def controls(self, h: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """What the controller's output o' [B, H] makes the memories do: values and gates.

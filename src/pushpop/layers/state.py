@@ -98,25 +98,25 @@ class RNNState(NamedTuple):
 
     def check(self, like: "RNNState", memory: Memory[Any], memories: int, batch: int) -> None:
         """Raise unless this is a state of `batch` rows for the layer that `like` is a state of."""
-        wanted = {"h": like.parts[0], "read": like.read}
-        given = {"h": self.parts[0], "read": self.read}
+        expected = {"h": like.parts[0], "read": like.read}
+        actual = {"h": self.parts[0], "read": self.read}
         if len(self.parts) != len(like.parts):
             raise ValueError(
                 f"the controller's state must be {'(h, c)' if len(like.parts) == 2 else 'h'}; "
                 f"got {len(self.parts)} tensors"
             )
         if len(like.parts) == 2:
-            wanted["c"], given["c"] = like.parts[1], self.parts[1]
-        for name, part in given.items():
-            shape = [batch, *wanted[name].shape[1:]]
+            expected["c"], actual["c"] = like.parts[1], self.parts[1]
+        for name, part in actual.items():
+            shape = [batch, *expected[name].shape[1:]]
             if list(part.shape) != shape:
                 raise ValueError(f"{name} of the state must be {shape}; got {list(part.shape)}")
-            if part.dtype != wanted[name].dtype:
+            if part.dtype != expected[name].dtype:
                 raise TypeError(
                     f"{name} of the state must have the dtype of the layer, {like.read.dtype}; "
                     f"got {part.dtype}"
                 )
-            if part.device != wanted[name].device:
+            if part.device != expected[name].device:
                 raise ValueError(
                     f"{name} of the state must be on the device of the layer, {like.read.device}; "
                     f"got {part.device}"

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, 
 import torch
 from torch import Tensor, nn
 
-from pushpop.memory.moves import Moves
+from pushpop.memory.mixing import Shifts
 
 BACKENDS = ("auto", "fused", "triton", "parallel", "reference")
 """How something is computed: by compiled CPU kernels, by GPU kernels, by a closed form over whole
@@ -82,7 +82,7 @@ class Memory(nn.Module, Generic[S]):
     biases: ClassVar[Mapping[str, Bias | None]] = {}
     """The biases of gates that can be set by name, and where they start if nobody does; `None`: as
     weights are drawn. `gate_bias` makes numbers of them."""
-    kernel: ClassVar[int | Moves | None] = None
+    kernel: ClassVar[int | Shifts | None] = None
     """What the kernels of recurrent layers know the memory by: its number, or how its cells move;
     `None`: they do not. It is not inherited: a subclass may do something else."""
     picture: ClassVar[Picture] = "none"
@@ -103,9 +103,9 @@ class Memory(nn.Module, Generic[S]):
         self.choose_backend(None)
         sorts = [name.partition(" ")[0] for name in self.gate_names]
         if [sort for sort, n in self.gate_sorts.items() for _ in range(n)] != sorts:
-            given = ", ".join(self.gate_names)
+            names = ", ".join(self.gate_names)
             raise ValueError(
-                f"gates of one sort must stand side by side in gate_names; got {given}"
+                f"gates of one sort must stand side by side in gate_names; got {names}"
             )
 
     @property
@@ -147,8 +147,8 @@ class Memory(nn.Module, Generic[S]):
 
     def run(self, values: Tensor, gates: Tensor, state: S | None) -> tuple[Tensor, S]:
         """What `forward` does, as a call of the module: hooks fire."""
-        found: tuple[Tensor, S] = self(values, gates, state)
-        return found
+        result: tuple[Tensor, S] = self(values, gates, state)
+        return result
 
     def call_step(self, values: Tensor, gates: Tensor, state: S | None) -> tuple[Tensor, S]:
         """What `run_step` does, from the empty state if none is given, and as a call of the module

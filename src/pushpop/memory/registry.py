@@ -4,8 +4,8 @@ from copy import deepcopy
 from typing import Any, TypeVar
 
 from pushpop.memory.base import Memory
-from pushpop.memory.modules import NeuralDeque, NeuralQueue, NeuralStack
-from pushpop.memory.moves import Moves
+from pushpop.memory.mixing import Shifts
+from pushpop.memory.neural import NeuralDeque, NeuralQueue, NeuralStack
 from pushpop.memory.superposition import SuperpositionStack
 from pushpop.memory.tape import Tape
 
@@ -62,7 +62,7 @@ def make_memory(memory: str | Memory[Any], width: int | None, backend: str) -> M
 def _own_backend(memory: type[Memory[Any]], backend: str) -> str:
     """The backend of a memory in a layer that has this one.
 
-    The kernels of a memory whose cells move are those of layers: by itself it has none.
+    The kernels of a memory that mixes its cells are those of layers: by itself it has none.
     """
-    in_layers = backend == "fused" and isinstance(vars(memory).get("kernel"), Moves)
+    in_layers = backend == "fused" and isinstance(vars(memory).get("kernel"), Shifts)
     return "auto" if in_layers else backend

@@ -1,6 +1,7 @@
 """What a memory holds between calls."""
 
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -13,37 +14,52 @@ def strength_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
 
 
-class Held(Protocol):
-    """A form in which cells are held: as tensors, by row number, or in a ring."""
+class CellStore:
+    """Cells in one of the forms that backends leave them in; a subclass is a dataclass."""
+
+    tensors: ClassVar[tuple[str, ...]] = ()
+    """The fields that gradients flow through."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """B and D."""
+        raise NotImplementedError
 
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the values."""
+        raise NotImplementedError
 
     @property
     def device(self) -> torch.device:
         """The device of values and strengths."""
+        raise NotImplementedError
+
+    def cells(self) -> "Cells":
+        """The cells as tensors."""
+        raise NotImplementedError
 
     @property
     def requires_grad(self) -> bool:
         """Whether a gradient can flow back through the cells."""
+        return any(getattr(self, name).requires_grad for name in self.tensors)
 
-    def cells(self) -> "Cells":
-        """The cells as tensors."""
-
-    def detach(self) -> "Held":
+    def detach(self) -> Self:
         """The same cells, cut off from the graph that made them."""
+        if not self.tensors:
+            return self
+        return replace(  # type: ignore[type-var]
+            self, **{name: getattr(self, name).detach() for name in self.tensors}
+        )
 
 
-class Cells(NamedTuple):
+@dataclass(eq=False)
+class Cells(CellStore):
     """Cells as they are: values [B, N, D] and strengths [B, N]."""
 
     values: Tensor
     strengths: Tensor
+    tensors = ("values", "strengths")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -57,33 +73,39 @@ class Cells(NamedTuple):
     def device(self) -> torch.device:
         return self.strengths.device
 
-    @property
-    def requires_grad(self) -> bool:
-        return self.values.requires_grad or self.strengths.requires_grad
-
     def cells(self) -> "Cells":
         return self
 
-    def detach(self) -> "Cells":
-        return Cells(self.values.detach(), self.strengths.detach())
+
+class Stream(CellStore):
+    """Cells that kernels change in place, step by step: one moment of them, which stays valid."""
+
+    @classmethod
+    def of(cls, kind: int, cells: Cells) -> Self:
+        """Lay out some cells without gradients."""
+        raise NotImplementedError
+
+    @property
+    def is_old(self) -> bool:
+        """Whether a step was taken from here."""
+        raise NotImplementedError
+
+    def advance(self, kind: int, value: Tensor, push: Tensor, pop: Tensor) -> tuple[Tensor, Self]:
+        """One step: value [B, E, D], push and pop [B, E] -> read [B, E, D] and the next moment."""
+        raise NotImplementedError
 
 
-class Walked(NamedTuple):
-    """Cells as a walk leaves them: by row number, gathered only if somebody asks for them.
+@dataclass(eq=False)
+class SequenceResult(CellStore):
+    """Cells that a whole sequence leaves, whose values are gathered only if somebody asks."""
 
-    Row r >= 0 is row r of `pushed` [T, B, E, D] flattened, row ~r that of `initial` [B, N, D].
-    """
-
-    strengths: Tensor  # [B, room]
-    row_ids: Tensor  # [B, room]
-    counts: Tensor  # [B]
-    pushed: Tensor
-    initial: Tensor
-    versions: int = 0  # of the values when they were walked over; 0: nobody watches them
+    pushed: Tensor  # [T, B, E, D]
+    initial: Tensor  # [B, N, D]
+    versions: int = field(default=0, kw_only=True)  # of both, when guarded; 0: they are not
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.strengths.shape[0], self.pushed.shape[-1]
+        return self.initial.shape[0], self.pushed.shape[-1]
 
     @property
     def dtype(self) -> torch.dtype:
@@ -91,27 +113,44 @@ class Walked(NamedTuple):
 
     @property
     def device(self) -> torch.device:
-        return self.strengths.device
+        return self.initial.device
 
-    @property
-    def requires_grad(self) -> bool:
-        return any(x.requires_grad for x in (self.strengths, self.pushed, self.initial))
-
-    def watched(self) -> "Walked":
-        """The same, such that a change of the values in place before they are gathered raises."""
-        return self._replace(versions=self._versions())
+    def guard_inputs(self) -> None:
+        """Have a change of the values in place, before they are gathered, raise."""
+        self.versions = self._versions()
 
     def _versions(self) -> int:
         return 1 + self.pushed._version + self.initial._version
 
-    def cells(self) -> Cells:
-        compiling = torch.compiler.is_compiling()
-        padded = compiling or out_of_sight(self.counts)  # a graph's shapes are fixed
-        if self.versions and not compiling and self.versions != self._versions():
+    def _check_inputs(self) -> None:
+        if self.versions and self.versions != self._versions():
             raise RuntimeError(
                 "the values given to a memory were changed in place before the state it "
                 "returned was used; give it a copy, or look at state.values first"
             )
+
+
+@dataclass(eq=False)
+class WalkResult(SequenceResult):
+    """Cells as a walk leaves them: by row number.
+
+    Row r >= 0 is row r of `pushed` flattened, row ~r that of `initial`.
+    """
+
+    strengths: Tensor  # [B, room]
+    row_ids: Tensor  # [B, room]
+    counts: Tensor  # [B]
+    tensors = ("pushed", "initial", "strengths")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.strengths.shape[0], self.pushed.shape[-1]
+
+    def cells(self) -> Cells:
+        compiling = torch.compiler.is_compiling()
+        padded = compiling or would_sync(self.counts)  # a graph's shapes are fixed
+        if not compiling:
+            self._check_inputs()
         strengths, row_ids = self.strengths, self.row_ids
         if not padded:
             n_cells = int(self.counts.max()) if len(self.counts) else 0
@@ -124,17 +163,13 @@ class Walked(NamedTuple):
         places = torch.arange(row_ids.shape[1], device=row_ids.device)
         return Cells(values.masked_fill((places >= self.counts[:, None])[..., None], 0), strengths)
 
-    def rows(self, index: Any) -> "Walked":
+    def rows(self, index: Any) -> "WalkResult":
         """Some rows; the values stay where they are."""
-        return self._replace(
-            strengths=self.strengths[index], row_ids=self.row_ids[index], counts=self.counts[index]
-        )
-
-    def detach(self) -> "Walked":
-        return self._replace(
-            strengths=self.strengths.detach(),
-            pushed=self.pushed.detach(),
-            initial=self.initial.detach(),
+        return replace(
+            self,
+            strengths=self.strengths[index],
+            row_ids=self.row_ids[index],
+            counts=self.counts[index],
         )
 
 
@@ -160,56 +195,56 @@ class MemoryState:
                 "values and strengths of a memory state must share dtype and device; got "
                 f"{values.dtype} on {values.device} and {strengths.dtype} on {strengths.device}"
             )
-        self._held: Held = Cells(values, strengths)
+        self._store: CellStore = Cells(values, strengths)
 
     @classmethod
-    def _holding(cls, held: Held) -> "MemoryState":
+    def _from_store(cls, store: CellStore) -> "MemoryState":
         state = cls.__new__(cls)
-        state._held = held
+        state._store = store
         return state
 
-    def _cells(self) -> Cells:
-        self._held = cells = self._held.cells()
+    def _materialise(self) -> Cells:
+        self._store = cells = self._store.cells()
         return cells
 
     @property
     def values(self) -> Tensor:
         """The vectors in the memory, [B, N, D], bottom to top."""
-        return self._cells().values
+        return self._materialise().values
 
     @property
     def strengths(self) -> Tensor:
         """How much is left of each, [B, N], in [0, 1]."""
-        return self._cells().strengths
+        return self._materialise().strengths
 
     @property
     def batch_size(self) -> int:
         """B, the number of rows."""
-        return self._held.shape[0]
+        return self._store.shape[0]
 
     @property
     def width(self) -> int:
         """D, the length of a value."""
-        return self._held.shape[1]
+        return self._store.shape[1]
 
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the values, and of the strengths unless that is half precision."""
-        return self._held.dtype
+        return self._store.dtype
 
     @property
     def device(self) -> torch.device:
         """The device of values and strengths."""
-        return self._held.device
+        return self._store.device
 
     @property
     def requires_grad(self) -> bool:
         """Whether a gradient can flow back through this state."""
-        return self._held.requires_grad
+        return self._store.requires_grad
 
     def detach(self) -> "MemoryState":
         """The same cells, cut off from the graph that made them."""
-        return MemoryState._holding(self._held.detach())
+        return MemoryState._from_store(self._store.detach())
 
     def compact(self) -> "MemoryState":
         """The same cells without those of strength 0, as few as the fullest row has.
@@ -234,8 +269,8 @@ class MemoryState:
     def rows(self, index: Any) -> "MemoryState":
         """Some rows of the batch, in any order: a slice, a list or a tensor."""
         check_index(index)
-        if isinstance(self._held, Walked):
-            return MemoryState._holding(self._held.rows(index))
+        if isinstance(self._store, WalkResult):
+            return MemoryState._from_store(self._store.rows(index))
         return MemoryState(self.values[index], self.strengths[index])
 
     def __getitem__(self, index: Any) -> "MemoryState":
@@ -275,10 +310,8 @@ def _live_rows(state: MemoryState) -> list[Tensor]:
     return [table[table[:, 0] != 0] for table in tables]
 
 
-def out_of_sight(x: Tensor) -> bool:
-    """Whether numbers are not looked at: a GPU's, for which the host would have to wait until all
-    that it asked for is done, and those of a tensor that has none.
-    """
+def would_sync(x: Tensor) -> bool:
+    """Whether reading values would synchronise with the GPU, or is impossible (meta)."""
     return x.is_cuda or x.is_meta
 
 

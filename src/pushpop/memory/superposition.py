@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pushpop.memory.base import CellMemory, TensorState
-from pushpop.memory.moves import Moves
+from pushpop.memory.mixing import Shifts
 
 
 class SuperpositionState(TensorState):
@@ -32,7 +32,7 @@ class SuperpositionStack(CellMemory):
 
     kind = "superposition"
     gate_names = ("push", "pop", "noop")
-    kernel = Moves(shifts=(0, 2, 1), growth=1, inserts=True)
+    kernel = Shifts(shifts=(0, 2, 1), growth=1, inserts=True)
     picture = "positions"
     state_type = SuperpositionState
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from pushpop.memory.base import CellMemory, TensorState
-from pushpop.memory.moves import Moves
+from pushpop.memory.mixing import Shifts
 
 
 class TapeState(TensorState):
@@ -39,7 +39,7 @@ class Tape(CellMemory):
 
     kind = "tape"
     gate_names = ("stay", "left", "right")
-    kernel = Moves(shifts=(-1, 0, -2), growth=2, inserts=False)
+    kernel = Shifts(shifts=(-1, 0, -2), growth=2, inserts=False)
     picture = "positions"
     empty_cells = 1  # the one under the head
     state_type = TapeState

@@ -14,7 +14,7 @@ from pushpop.layers import (
     NoiseLevels,
     RNNState,
 )
-from pushpop.layers.lengths import pad
+from pushpop.layers.inputs import pad
 from pushpop.models.config import TransducerConfig
 
 RowLengths = Tensor | Sequence[int] | None

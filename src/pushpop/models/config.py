@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pushpop.errors import InputError, did_you_mean
 from pushpop.memory.biases import BIASES, ENDS, check_biases
-from pushpop.memory.names import MEMORY_NAMES
+from pushpop.memory.kinds import MEMORY_NAMES
 
 if TYPE_CHECKING:
     from pushpop.memory import Memory

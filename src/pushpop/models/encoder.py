@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from pushpop.layers import NoiseLevels
-from pushpop.layers.lengths import pad
+from pushpop.layers.inputs import pad
 from pushpop.models.body import Body, BodyState, RowLengths, SourceState
 from pushpop.models.config import TransducerConfig
 

@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pushpop.layers import DeepLSTM, MemoryRNN, fused
+from pushpop.layers import DeepLSTM, MemoryRNN
+from pushpop.layers.backends import BACKENDS
 from pushpop.layers.state import RNNState
 from pushpop.memory import MEMORIES, Memory, MemoryState
-from pushpop.memory.names import MEMORY_NAMES
+from pushpop.memory.kinds import MEMORY_NAMES
 
 STEP_BY_STEP = "step by step"
 STREAMED = "streamed"
@@ -79,12 +80,12 @@ def compare_memories(device: torch.device, sizes: Sizes) -> Iterator[Comparison]
         for dtype in dtypes_of(device, half=_is_papers(kind)):
             backends = MEMORIES[kind](sizes.width).backends(device, dtype)
             for case in GRIDS if _is_papers(kind) else ("random",):
-                given = memory_inputs(kind, case, sizes, dtype)
-                wanted = run_memory(kind, "reference", [x.double() for x in given])
+                inputs = memory_inputs(kind, case, sizes, dtype)
+                wanted = run_memory(kind, "reference", [x.double() for x in inputs])
                 for backend in (*backends, *((STREAMED,) if _is_papers(kind) else ())):
                     if backend == "reference" and (device.type, dtype) == ORACLE:
                         continue  # it would be compared with itself
-                    run = partial(run_memory, kind, backend, given, device)
+                    run = partial(run_memory, kind, backend, inputs, device)
                     values_only = case == "ties" and backend in VALUES_AT_TIES
                     yield compare(kind, backend, device, dtype, case, run, wanted, values_only)
 
@@ -110,15 +111,15 @@ def memory_inputs(kind: str, case: str, sizes: Sizes, dtype: torch.dtype) -> lis
 
 
 def run_memory(
-    kind: str, backend: str, given: list[Tensor], device: torch.device | None = None
+    kind: str, backend: str, inputs: list[Tensor], device: torch.device | None = None
 ) -> dict[str, Tensor]:
     """Reads, a number that depends on all cells left, and the gradient of every input."""
-    given = [x.to(device) for x in given]
-    memory = MEMORIES[kind](given[0].shape[-1], "auto" if backend == STREAMED else backend)
+    inputs = [x.to(device) for x in inputs]
+    memory = MEMORIES[kind](inputs[0].shape[-1], "auto" if backend == STREAMED else backend)
     if backend == STREAMED:
         with torch.no_grad():
-            return _streamed(memory, given)
-    leaves = [x.detach().requires_grad_() for x in given]
+            return _streamed(memory, inputs)
+    leaves = [x.detach().requires_grad_() for x in inputs]
     first = MemoryState(*leaves[2:]) if _is_papers(kind) else None
     reads, state = memory.run(leaves[0], leaves[1], first)
     cells = look_at_cells(state)
@@ -126,14 +127,14 @@ def run_memory(
         (weights_like(reads) * reads).sum() + cells.to(reads.dtype), leaves
     )
     names = ("values", "gates", "initial values", "initial strengths")
-    found = {f"d {name}": g for name, g in zip(names, gradients, strict=False)}
-    return {"reads": reads.detach(), "cells": cells.detach(), **found}
+    by_name = {f"d {name}": g for name, g in zip(names, gradients, strict=False)}
+    return {"reads": reads.detach(), "cells": cells.detach(), **by_name}
 
 
-def _streamed(memory: Memory[Any], given: list[Tensor]) -> dict[str, Tensor]:
+def _streamed(memory: Memory[Any], inputs: list[Tensor]) -> dict[str, Tensor]:
     """A step at a time without gradients, as in decoding."""
-    state, reads = MemoryState(*given[2:]), []
-    for values, gates in zip(*given[:2], strict=True):
+    state, reads = MemoryState(*inputs[2:]), []
+    for values, gates in zip(*inputs[:2], strict=True):
         read, state = memory.run_step(values, gates, state)
         reads.append(read)
     return {"reads": torch.stack(reads), "cells": look_at_cells(state)}
@@ -187,7 +188,7 @@ def layer_backends(layer: nn.Module, x: Tensor) -> list[str]:
     if isinstance(layer, DeepLSTM):
         return ["fused"]
     assert isinstance(layer, MemoryRNN)
-    return [name for name in fused.LIMITS if fused.lacks(layer, x, name) is None]
+    return [name for name, kernels in BACKENDS.items() if kernels.unsupported(layer, x) is None]
 
 
 def set_backend(layer: MemoryRNN | DeepLSTM, backend: str) -> None:
@@ -211,8 +212,8 @@ def run_layer(
         loss = loss + look_at_cells(state.memory) + (state.read**2).sum()
     named = {"input": x, **dict(layer.named_parameters())}
     gradients = torch.autograd.grad(loss, list(named.values()))
-    found = {f"d {name}": g for name, g in zip(named, gradients, strict=True)}
-    return {"output": output.detach(), "state": parts[0].detach(), **found}
+    by_name = {f"d {name}": g for name, g in zip(named, gradients, strict=True)}
+    return {"output": output.detach(), "state": parts[0].detach(), **by_name}
 
 
 def look_at_cells(state: Any) -> Tensor:
@@ -246,10 +247,10 @@ def compare(
     described = _describe(what, backend, device, dtype, case)
     try:
         with full_precision():
-            found = run()
+            results = run()
         errors = {  # a GPU says what went wrong when its numbers are fetched
             name: difference(x, wanted[name])
-            for name, x in found.items()
+            for name, x in results.items()
             if not (values_only and name.startswith("d "))
         }
     except Exception as error:  # whatever a compiler or a driver has to say, the others go on
@@ -278,11 +279,11 @@ def full_precision() -> Iterator[None]:
         torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def difference(found: Tensor, wanted: Tensor) -> float:
+def difference(actual: Tensor, wanted: Tensor) -> float:
     """The largest difference, in units of the largest wanted number (or of 1)."""
     if not wanted.numel():
         return 0.0
-    off = (found.detach().cpu().double() - wanted.double()).abs()
+    off = (actual.detach().cpu().double() - wanted.double()).abs()
     worst = float((off / wanted.double().abs().max().clamp(min=1)).max())
     return inf if isnan(worst) else worst
 

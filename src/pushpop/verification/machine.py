@@ -17,8 +17,8 @@ PACKAGES = ("pushpop", "torch", "triton", "numba", "numpy")
 
 def describe_machine(device: torch.device) -> dict[str, Any]:
     """Versions, the processor and, of a GPU, its name, its driver and the CUDA of torch."""
-    found: dict[str, Any] = {name: _version(name) for name in PACKAGES}
-    found |= {
+    described: dict[str, Any] = {name: _version(name) for name in PACKAGES}
+    described |= {
         "python": platform.python_version(),
         "system": platform.platform(),
         "processor": _processor(),
@@ -27,13 +27,13 @@ def describe_machine(device: torch.device) -> dict[str, Any]:
         "device": str(device),
     }
     if device.type == "cuda":
-        found |= {
+        described |= {
             "gpu": gpu_name(device),
             "capability": ".".join(map(str, torch.cuda.get_device_capability(device))),
             "cuda": torch.version.cuda,
             "driver": _driver(),
         }
-    return found
+    return described
 
 
 def _version(package: str) -> str | None:

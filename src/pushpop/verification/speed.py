@@ -32,7 +32,7 @@ class Setting:
 
 def time_memories(device: torch.device, setting: Setting) -> dict[str, dict[str, float]]:
     """Milliseconds of each backend of the paper's memories, by memory."""
-    found = {}
+    milliseconds = {}
     for kind in PAPERS:
         memory = MEMORIES[kind](setting.width)
         draw = partial(torch.rand, setting.steps, setting.rows, device=device)
@@ -41,8 +41,8 @@ def time_memories(device: torch.device, setting: Setting) -> dict[str, dict[str,
             backend: partial(_train_memory, MEMORIES[kind](setting.width, backend), values, gates)
             for backend in memory.backends(device, torch.float32)
         }
-        found[kind] = interleave(calls, device, setting.rounds)
-    return found
+        milliseconds[kind] = interleave(calls, device, setting.rounds)
+    return milliseconds
 
 
 def time_layers(device: torch.device, setting: Setting) -> dict[str, float]:
@@ -73,7 +73,7 @@ def interleave(
             wait_for(device)
             if turn:
                 times[name].append(time.perf_counter() - start)
-    return {name: 1e3 * statistics.median(each) for name, each in times.items()}
+    return {name: 1e3 * statistics.median(seconds) for name, seconds in times.items()}
 
 
 def wait_for(device: torch.device) -> None:

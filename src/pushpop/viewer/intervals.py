@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pushpop.memory.reference import pop_bottom, pop_top, weights_bottom, weights_top
+from pushpop.memory.backends.reference import pop_bottom, pop_top, weights_bottom, weights_top
 
 Amounts = tuple[float, ...]
 """A number for each end, the top first."""

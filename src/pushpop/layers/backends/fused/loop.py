@@ -1,0 +1,368 @@
+"""The controller's loop over time on the CPU, forward and backward, around any memory's steps.
+
+The input's share of the cell's blocks is one matrix product for some steps ahead, and the weights'
+gradients are one product each after the loop. Inside, a step is two small products (the blocks from
+h and the reads, the values from h), the elementwise part, and one step of the memory. The backward
+pass runs the loop in reverse by hand.
+
+The products work on the same few buffers at every step; `carry` [B, S] holds h and the reads side
+by side, which is all that a step hands to the next but c and the memory. The compiled parts between
+them write down what the backward pass needs. What only that one reads of the cell is packed.
+
+A memory is driven a step at a time. Tensors are shared with its kernels, not copied: what the loop
+writes into `gates` and `values` before a step, the step reads, and the reads of a sequence appear
+side by side in its row of `carry`, behind h. Likewise backwards: a step takes the gradients of its
+reads from there and writes those of values and gates.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pushpop.layers.backends import (
+    RecurrenceBackwardInput,
+    RecurrenceGradients,
+    RecurrenceInput,
+    RecurrenceOutput,
+    empty_recurrence,
+    shifts_of,
+)
+from pushpop.layers.inputs import real_steps
+from pushpop.memory.kinds import DEQUE, STACK
+from pushpop.memory.mixing import GATES
+from pushpop.memory.operators import final_of, log_of
+from pushpop.memory.state import as_array
+
+AHEAD = 16  # steps whose input is multiplied at once: few enough to stay in the cache
+
+
+def run_recurrence(inputs: RecurrenceInput) -> RecurrenceOutput:
+    """Run a whole sequence."""
+    out, shifts = empty_recurrence(inputs), shifts_of(inputs.memory)
+    if shifts is None:
+        walk = WalkDriver(inputs, out)
+        _run_forward(inputs, out, walk, softmax_over=0)
+        walk.finish(out)
+    else:
+        from pushpop.layers.backends.fused.mixing import MixingDriver
+
+        with flushed_denormals():
+            _run_forward(inputs, out, MixingDriver(shifts, inputs, out), GATES)
+    return out
+
+
+def run_recurrence_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradients:
+    """Run its backward pass."""
+    grads, shifts = BackwardBuffers.of(inputs), shifts_of(inputs.memory)
+    if shifts is None:
+        return _run_backward(inputs, grads, WalkBackwardDriver(inputs, grads), softmax_over=0)
+    from pushpop.layers.backends.fused.mixing import MixingBackwardDriver
+
+    with flushed_denormals():
+        mixing = MixingBackwardDriver(shifts, inputs, grads)
+        return _run_backward(inputs, grads, mixing, GATES)
+
+
+def _run_forward(
+    inputs: RecurrenceInput, out: RecurrenceOutput, memory: Any, softmax_over: int
+) -> None:
+    """Run the loop and fill `out`; `softmax_over` gates at a time are a softmax, 0: each is a
+    sigmoid.
+    """
+    from pushpop.layers.backends.fused.kernels import (
+        FORWARD,
+        CellForward,
+        GatesForward,
+        gates_forward,
+    )
+
+    x, sizes, carry = inputs.x, inputs.sizes, out.carry
+    cell_noise = inputs.cell_noise
+    (T, B, _), H = x.shape, inputs.h.shape[1]
+    if sizes[-1] < B:  # padded steps are never written, and these are results
+        out.hidden.zero_()
+        out.values.zero_()
+    if inputs.cell != "lstm":
+        out.prev_c.zero_()
+    gates, values = out.gates.view(T, B, -1), out.values.view(T, B, -1)
+    if inputs.gate_noise is None:
+        gates.zero_()
+    else:
+        gates.copy_(inputs.gate_noise)  # `gates_forward` adds the logits to it
+    h_now = carry[:, :H]
+    h_now.copy_(inputs.h)
+    carry[:, H:].copy_(inputs.read)
+    out.c.copy_(inputs.c)
+    K = out.activations.shape[1]
+    from_carry, value = x.new_empty(B, K), x.new_empty(values.shape[1:])
+    from_x = x.new_empty(AHEAD * B, K)
+    by_carry, by_h, by_x = (
+        cache_padded(inputs.carry_weight.T),
+        inputs.value_weight.T.contiguous(),
+        cache_padded(inputs.x_weight.T),
+    )
+    cell_arrays = CellForward(
+        carry=as_array(carry), prev_carry=as_array(out.prev_carry),
+        from_carry=as_array(from_carry), from_x=as_array(from_x), bias=as_array(inputs.bias),
+        activations=as_array(out.activations), hidden=as_array(out.hidden),
+        c=as_array(out.c), prev_c=as_array(out.prev_c),
+    )  # fmt: skip
+    gate_arrays = tuple(GatesForward(
+        hidden=as_array(out.hidden), gate_weight=as_array(inputs.gate_weight),
+        gate_bias=as_array(inputs.gate_bias), gates=as_array(gates), value=as_array(value),
+        value_bias=as_array(inputs.value_bias), values=as_array(values),
+    ))  # fmt: skip
+    forward, start = FORWARD[inputs.cell], 0
+    for t, n in enumerate(sizes):
+        if n == 0:
+            break
+        if t % AHEAD == 0:
+            ahead = x[t : t + AHEAD, :n]
+            from_rows = from_x[: AHEAD * n].view(AHEAD, n, K)
+            torch.mm(ahead.reshape(-1, x.shape[2]), by_x, out=from_x[: len(ahead) * n])
+            if cell_noise is not None:
+                noise = cell_noise[t : t + AHEAD, :n]
+                from_rows[: len(ahead), :, : noise.shape[2]] += noise
+            arrays = tuple(cell_arrays._replace(from_x=as_array(from_rows)))
+        if t == 0 or n < sizes[t - 1]:
+            carry_n, from_carry_n, h_n, value_n = carry[:n], from_carry[:n], h_now[:n], value[:n]
+        torch.mm(carry_n, by_carry, out=from_carry_n)
+        forward(t, start, n, arrays)
+        torch.mm(h_n, by_h, out=value_n)
+        gates_forward(t, n, softmax_over, gate_arrays)
+        memory.step(t, n)
+        start += n
+
+
+class BackwardBuffers(NamedTuple):
+    """What the backward pass of the loop and that of the memory hand to each other."""
+
+    d_carry: Tensor  # [B, S]: the memory takes the gradients of its reads from here
+    d_c: Tensor  # [B, H]
+    d_values: Tensor  # [T, R, V, D]: the memory writes a step's gradients here
+    d_gates: Tensor  # [T, R, G]: and here
+
+    @classmethod
+    def of(cls, inputs: RecurrenceBackwardInput) -> "BackwardBuffers":
+        """Buffers that hold the gradients of the final carry and c."""
+        _, B, H = inputs.hidden.shape
+        d_values, d_gates = torch.empty_like(inputs.values), torch.empty_like(inputs.gates)
+        d_carry = inputs.x.new_zeros(B, inputs.prev_carry.shape[1])
+        d_c = inputs.x.new_zeros(B, H)
+        if inputs.grad_carry is not None:
+            d_carry.copy_(inputs.grad_carry)
+        if inputs.grad_c is not None:
+            d_c.copy_(inputs.grad_c)
+        return cls(d_carry, d_c, d_values, d_gates)
+
+
+def _run_backward(
+    inputs: RecurrenceBackwardInput, grads: BackwardBuffers, memory: Any, softmax_over: int
+) -> RecurrenceGradients:
+    """Undo the loop: all gradients. The memory undoes its steps in between."""
+    from pushpop.layers.backends.fused.kernels import (
+        BACKWARD,
+        CellBackward,
+        GatesBackward,
+        gates_backward,
+    )
+
+    x, sizes, cell, hidden = inputs.x, inputs.sizes, inputs.cell, inputs.hidden
+    d_carry, d_c, d_blocks = grads.d_carry, grads.d_c, torch.empty_like(inputs.activations)
+    T, B, H = hidden.shape
+    values, gates, d_values, d_gates = (
+        tensor.view(T, B, -1)
+        for tensor in (inputs.values, inputs.gates, grads.d_values, grads.d_gates)
+    )
+    d_h, direct = d_carry[:, :H], torch.empty_like(d_c)
+    step_d_values = x.new_empty(values.shape[1:])
+    grad_hidden = torch.zeros_like(hidden) if inputs.grad_hidden is None else inputs.grad_hidden
+    gate_arrays = tuple(GatesBackward(
+        values=as_array(values), d_values=as_array(d_values),
+        step_d_values=as_array(step_d_values), gates=as_array(gates),
+        d_gates=as_array(d_gates), gate_weight=as_array(inputs.gate_weight),
+        grad_hidden=as_array(grad_hidden), d_carry=as_array(d_carry),
+    ))  # fmt: skip
+    cell_arrays = tuple(CellBackward(
+        prev_carry=as_array(inputs.prev_carry), activations=as_array(inputs.activations),
+        prev_c=as_array(inputs.prev_c), d_carry=as_array(d_carry), d_c=as_array(d_c),
+        d_blocks=as_array(d_blocks), direct=as_array(direct),
+    ))  # fmt: skip
+    by_blocks = cache_padded(inputs.carry_weight)
+    backward, n, start = BACKWARD[cell], 0, len(d_blocks)
+    for t in range(T - 1, -1, -1):
+        if sizes[t] == 0:
+            continue
+        if n < sizes[t]:  # rows that ended before keep the gradient of their final state
+            n = sizes[t]
+            d_carry_n, d_h_n, direct_n = d_carry[:n], d_h[:n], direct[:n]
+            step_d_values_n = step_d_values[:n]
+        start -= n
+        memory.step(t, n)
+        if inputs.grad_values is not None:
+            d_values[t, :n] += inputs.grad_values[t].reshape(B, -1)[:n]
+        gates_backward(t, n, softmax_over, gate_arrays)
+        d_h_n.addmm_(step_d_values_n, inputs.value_weight)
+        backward(start, n, cell_arrays)
+        torch.mm(d_blocks[start : start + n], by_blocks, out=d_carry_n)
+        if cell == "gru":
+            d_h_n += direct_n
+    real = _real_rows(sizes, B)
+    flat = (tensor.reshape(T * B, -1) for tensor in (x, d_values, d_gates, hidden))
+    rows, dv, dg, h = (tensor if real is None else tensor.index_select(0, real) for tensor in flat)
+    d_x = d_blocks @ inputs.x_weight
+    if real is not None:
+        d_x = x.new_zeros(T * B, x.shape[2]).index_copy_(0, real, d_x)
+    d_initial, d_strengths = memory.finish()
+    return RecurrenceGradients(
+        x=d_x.view(x.shape),
+        x_weight=d_blocks.T @ rows,
+        bias=d_blocks.sum(0),
+        carry_weight=d_blocks.T @ inputs.prev_carry,
+        value_weight=dv.T @ h,
+        value_bias=dv.sum(0),
+        gate_weight=dg.T @ h,
+        gate_bias=dg.sum(0),
+        h=d_h.clone(),
+        c=d_c,
+        read=d_carry[:, H:].clone(),
+        initial=d_initial,
+        strengths=d_strengths,
+    )
+
+
+def _real_rows(sizes: list[int], batch: int) -> Tensor | None:
+    """The rows of [T*B, ...] that are not padding; `None`: all are real."""
+    if sizes[-1] == batch:
+        return None
+    return real_steps(torch.tensor(sizes), batch).flatten().nonzero().flatten()
+
+
+class WalkDriver:
+    """One of the paper's memories, by the walk over live cells."""
+
+    def __init__(self, inputs: RecurrenceInput, out: RecurrenceOutput) -> None:
+        from pushpop.memory.backends.fused import walk
+        from pushpop.memory.backends.fused.walk import LiveCells, PopLog
+
+        self._kernels = walk
+        (self._kind,), H = inputs.memory, inputs.h.shape[1]
+        T, R, E, _ = out.values.shape
+        below = T if self._kind == DEQUE else 0
+        shape = (R, inputs.strengths.shape[1] + T * E + below)
+        strengths = as_array(inputs.strengths)
+        self._cells = tuple(LiveCells(
+            np.empty(shape, strengths.dtype), np.empty(shape, np.int64),
+            *np.empty((3, R), np.int64),
+        ))  # fmt: skip
+        self._log = tuple(PopLog(*map(as_array, log_of(out))))
+        walk.begin(strengths, below, self._cells)
+        self._step_arguments = (
+            as_array(out.gates).reshape(T * R, 2 * E),
+            _values(out.values, inputs.initial),
+            _reads(out.carry, H, inputs.memories),
+            self._cells,
+            self._log,
+        )
+
+    def step(self, t: int, sequences: int) -> None:
+        """Step t of the first `sequences` sequences."""
+        self._kernels.step(self._kind, t, sequences, *self._step_arguments)
+
+    def finish(self, out: RecurrenceOutput) -> None:
+        """Write down the final cells."""
+        self._kernels.finish(self._cells, self._log, tuple(map(as_array, final_of(out))))
+
+
+class WalkBackwardDriver:
+    """The backward pass of a `WalkDriver`."""
+
+    def __init__(self, inputs: RecurrenceBackwardInput, grads: BackwardBuffers) -> None:
+        from pushpop.memory.backends.fused import walk_backward
+        from pushpop.memory.backends.fused.walk import FinalCells, PopLog
+        from pushpop.memory.backends.fused.walk_backward import BackwardCells, ValueGrads
+
+        self._kernels = walk_backward
+        (self._kind,), H = inputs.memory, inputs.hidden.shape[2]
+        T, R, E, D = inputs.values.shape
+        room = inputs.strengths.shape[1]
+        below = 0 if self._kind == STACK else room
+        shape = (R, room + below)
+        grad_final = inputs.grad_strengths
+        grad_final = torch.zeros_like(inputs.strengths) if grad_final is None else grad_final
+        grad_strengths = as_array(grad_final)
+        strengths, collected = np.empty((2, *shape), grad_strengths.dtype)
+        self._cells = tuple(BackwardCells(
+            strengths, collected, np.empty(shape, np.int64), *np.empty((3, R), np.int64)
+        ))  # fmt: skip
+        self._grad_initial = torch.zeros_like(inputs.initial, memory_format=torch.contiguous_format)
+        log = PopLog(*map(as_array, log_of(inputs)))
+        value_grads = ValueGrads(
+            as_array(grads.d_values).reshape(-1, D),
+            as_array(self._grad_initial).reshape(-1, D),
+            np.empty(T * R * E, np.bool_),
+        )
+        walk_backward.begin_backward(
+            tuple(FinalCells(*map(as_array, final_of(inputs)))), log.dropped, grad_strengths, below,
+            self._cells, value_grads.unwritten,
+        )  # fmt: skip
+        self._step_arguments = (
+            _values(inputs.values, inputs.initial),
+            _reads(grads.d_carry, H, inputs.memories),
+            self._cells,
+            tuple(log),
+            as_array(grads.d_gates).reshape(T * R, 2 * E),
+            tuple(value_grads),
+        )
+
+    def step(self, t: int, sequences: int) -> None:
+        """Undo step t of the first `sequences` sequences."""
+        self._kernels.step_backward(self._kind, t, sequences, *self._step_arguments)
+
+    def finish(self) -> tuple[Tensor, Tensor]:
+        """The gradients of the initial values and strengths."""
+        grad_strengths = self._grad_initial.new_zeros(self._grad_initial.shape[:2])
+        self._kernels.finish_backward(self._cells, as_array(grad_strengths).reshape(-1))
+        return self._grad_initial, grad_strengths
+
+
+def _values(values: Tensor, initial: Tensor) -> tuple[Any, ...]:
+    """The fields of `fused.walk.Values`."""
+    D = values.shape[3]
+    return as_array(values).reshape(-1, D), as_array(initial).reshape(-1, D)
+
+
+def _reads(carry: Tensor, offset: int, memories: int) -> tuple[Any, ...]:
+    """The fields of `fused.walk.ReadTable`."""
+    return as_array(carry).reshape(-1), offset, carry.shape[1], memories
+
+
+def cache_padded(weight: Tensor) -> Tensor:
+    """The same matrix with rows a little longer in memory: rows of a power of two collide in the
+    cache, and a small product then takes up to half as long again.
+    """
+    n, m = weight.shape
+    return weight.new_empty(n, m + 16)[:, :m].copy_(weight)
+
+
+@contextmanager
+def flushed_denormals() -> Iterator[None]:
+    """Inside, this thread counts numbers too small for full precision (in float32, below 1e-38) as
+    0, where the processor can: it takes a hundred times as long for them as for others. What a
+    memory that mixes its cells holds is multiplied by a share at every step, and soon is so small.
+    """
+    before = flushes_denormals()
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
+
+
+def flushes_denormals() -> bool:
+    """Whether this thread counts such numbers as 0."""
+    return not (torch.tensor([1e-38]) * 1e-2).item()

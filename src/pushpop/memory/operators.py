@@ -1,0 +1,307 @@
+"""Kernels as torch operators, and which derivatives they support: first-order reverse mode only.
+
+Autograd, fake tensors and `torch.compile` know kernels as operators. What an operator takes is
+written once, as the fields of a NamedTuple: an `Operator` reads its schema off the bundle that its
+function takes, and finds its gradients by the names of the fields.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.library import custom_op, infer_schema
+
+Given = TypeVar("Given", bound=tuple[Any, ...])
+Returned = TypeVar("Returned", bound=tuple[Any, ...])
+
+
+def runs_eagerly(x: Tensor) -> bool:
+    """Whether a plain call will do: there is no gradient and no graph to take part in.
+
+    The first call of an operator has torch import its compiler, which takes seconds.
+    """
+    return type(x) is Tensor and not (torch.is_grad_enabled() or torch.compiler.is_compiling())
+
+
+class Operator(Generic[Given, Returned]):
+    """`pushpop::name`, from one NamedTuple to another whose fields are tensors.
+
+    Args:
+        name: the operator's name.
+        run: computes it; its annotations say which bundles it takes and returns.
+        empty: the result with its shapes and no numbers.
+        backend: the backend whose kernels it runs.
+        backward: the operator of its backward pass; without one, asking for a gradient raises. Its
+            bundle names what it needs: inputs and outputs of this operator by their names (an
+            output, where both have one), and gradients of outputs as grad_NAME, `None` if there
+            is none. It returns gradients by the names of the inputs.
+        devices: the type of the devices it runs on; `None`: any.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run: Callable[[Given], Returned],
+        empty: Callable[[Given], Returned],
+        backend: str,
+        backward: "Operator[Any, Any] | None" = None,
+        devices: str | None = None,
+    ) -> None:
+        hints = get_type_hints(run)
+        self.run, self.gives, self.backward = run, hints.pop("return"), backward
+        (self.takes,) = hints.values()
+        self.operator = custom_op(
+            f"pushpop::{name}",
+            self.run_fields,
+            mutates_args=(),
+            device_types=devices,
+            schema=_schema(self.takes, self.gives),
+        )
+        self.operator.register_fake(lambda *fields: tuple(empty(self.takes(*fields))))
+        if backward is None:
+            refuse_second_derivative(self.operator, backend)
+        else:
+            self._register_gradients(backward)
+
+    def __call__(self, bundle: Given) -> Returned:
+        returned: Returned = self.gives(*self.operator(*bundle))
+        return returned
+
+    def run_fields(self, *fields: Any) -> tuple[Tensor, ...]:
+        """What `run` does, from the fields of one bundle to those of the other."""
+        return tuple(self.run(self.takes(*fields)))
+
+    def _register_gradients(self, backward: "Operator[Any, Any]") -> None:
+        inputs, outputs = self.takes._fields, self.gives._fields
+        saved: list[tuple[bool, int]] = []  # tensors: whether an output, and its place
+        plain: list[int] = []  # the places of inputs that are no tensors
+        order: list[tuple[int, int]] = []  # of each field of the backward bundle, see below
+        for name, hint in get_type_hints(backward.takes).items():
+            if name.startswith("grad_"):
+                order.append((2, outputs.index(name.removeprefix("grad_"))))
+            elif name in outputs:
+                order.append((0, len(saved)))
+                saved.append((True, outputs.index(name)))
+            elif hint is Tensor:
+                order.append((0, len(saved)))
+                saved.append((False, inputs.index(name)))
+            else:
+                order.append((1, len(plain)))
+                plain.append(inputs.index(name))
+        returned = [
+            backward.gives._fields.index(name) if name in backward.gives._fields else None
+            for name in inputs
+        ]
+
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+            ctx.set_materialize_grads(False)
+            ctx.plain = [inputs[place] for place in plain]
+            ctx.save_for_backward(*((output if out else inputs)[place] for out, place in saved))
+
+        def differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+            # Read once: checkpointing hands the saved tensors out only once.
+            sources = (ctx.saved_tensors, ctx.plain, grads)
+            gradients = backward.operator(*(sources[source][place] for source, place in order))
+            return tuple(None if place is None else gradients[place] for place in returned)
+
+        self.operator.register_autograd(differentiate, setup_context=setup_context)
+
+
+def _schema(takes: Any, gives: Any) -> str:
+    """The schema of an operator from one bundle to another."""
+    fields = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=hint)
+        for name, hint in get_type_hints(takes).items()
+    ]
+    tensors: Any = tuple.__class_getitem__((Tensor,) * len(gives._fields))
+
+    def prototype() -> None: ...
+
+    prototype.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        fields, return_annotation=tensors
+    )
+    return infer_schema(prototype, mutates_args=())
+
+
+def under_transform() -> bool:
+    """Whether forward-mode derivatives, a transform of `torch.func` or an export to ONNX is active.
+
+    Kernels would be wrong then: a tangent would be lost without an error, and ONNX has none.
+    """
+    active = getattr(torch._C, "_are_functorch_transforms_active", None)
+    in_functorch = active is not None and bool(active())
+    forwards = getattr(forward_ad, "_current_level", -1) >= 0
+    return in_functorch or forwards or torch.onnx.is_in_onnx_export()
+
+
+NO_SECOND = "backend 'fused' has no second derivative; use backend='reference'"
+
+
+def refuse_second_derivative(operator: Any, backend: str) -> None:
+    """Have a backward operator name what to use instead when it is differentiated itself.
+
+    Building the graph for that (`create_graph=True`) is not refused: it may never be used.
+    """
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(NO_SECOND.replace("fused", backend))
+
+    operator.register_autograd(backward)
+
+
+class _FirstOrderOnly(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(tensor.view_as(tensor) for tensor in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        if not torch.is_grad_enabled():
+            return gradients
+        refused: tuple[Tensor, ...] = _Refused.apply(*gradients)  # type: ignore[no-untyped-call]
+        return refused
+
+
+class _Refused(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        return tuple(gradient.view_as(gradient) for gradient in gradients)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        raise RuntimeError(NO_SECOND)
+
+
+def first_order_only(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The same tensors, made by kernels; asking for a derivative of their gradient raises."""
+    watched: tuple[Tensor, ...] = _FirstOrderOnly.apply(*tensors)  # type: ignore[no-untyped-call]
+    return watched
+
+
+class WalkInput(NamedTuple):
+    """What a walk over whole sequences takes. Gates and strengths are as wide as sums need."""
+
+    kind: int  # in `kinds.KINDS`
+    values: Tensor  # [T, B, E, D]
+    push: Tensor  # [T, B, E]
+    pop: Tensor  # [T, B, E]
+    initial: Tensor  # [B, N, D]
+    strengths: Tensor  # [B, N]
+
+
+class WalkOutput(NamedTuple):
+    """The reads, the final cells (as `state.WalkResult` has them) and the log of the pops
+    (`fused.walk.PopLog`), with room for N + T*E cells. Reads have the dtype of the values, all else
+    that is not a whole number that of the strengths.
+    """
+
+    reads: Tensor  # [T, B, E, D]
+    strengths: Tensor  # [B, room]
+    row_ids: Tensor  # [B, room]
+    counts: Tensor  # [B]
+    log_row_ids: Tensor  # [B, room]
+    log_strengths: Tensor  # [B, room]
+    dropped: Tensor  # [T*B, 2]
+    trimmed_from: Tensor  # [T*B, 2]
+
+    @property
+    def final(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The fields of `fused.walk.FinalCells`."""
+        return final_of(self)
+
+    @property
+    def log(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The fields of `fused.walk.PopLog`."""
+        return log_of(self)
+
+
+def final_of(bundle: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """The final cells in a bundle that has them: the fields of `fused.walk.FinalCells`."""
+    return bundle.strengths, bundle.row_ids, bundle.counts
+
+
+def log_of(bundle: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The log of the pops in a bundle that has it: the fields of `fused.walk.PopLog`."""
+    return bundle.log_row_ids, bundle.log_strengths, bundle.dropped, bundle.trimmed_from
+
+
+class WalkBackwardInput(NamedTuple):
+    """What the backward pass of a walk takes."""
+
+    kind: int
+    values: Tensor
+    initial: Tensor
+    strengths: Tensor
+    row_ids: Tensor
+    counts: Tensor
+    log_row_ids: Tensor
+    log_strengths: Tensor
+    dropped: Tensor
+    trimmed_from: Tensor
+    grad_reads: Tensor | None
+    grad_strengths: Tensor | None
+
+
+class WalkGradients(NamedTuple):
+    """The gradients of the inputs of a walk."""
+
+    values: Tensor
+    push: Tensor
+    pop: Tensor
+    initial: Tensor
+    strengths: Tensor
+
+
+def empty_walk(inputs: WalkInput) -> WalkOutput:
+    """The result of a walk, empty."""
+    T, B, E, _ = inputs.values.shape
+    room, new = inputs.strengths.shape[1] + T * E, inputs.strengths.new_empty
+    return WalkOutput(
+        reads=inputs.values.new_empty(inputs.values.shape),
+        strengths=new(B, room),
+        row_ids=new(B, room, dtype=torch.int64),
+        counts=new(B, dtype=torch.int64),
+        log_row_ids=new(B, room, dtype=torch.int64),
+        log_strengths=new(B, room),
+        dropped=new(T * B, 2, dtype=torch.int64),
+        trimmed_from=new(T * B, 2),
+    )
+
+
+def empty_walk_gradients(inputs: WalkBackwardInput) -> WalkGradients:
+    """The gradients of a walk, empty; zeros for the initial cells."""
+    values, initial, strengths = inputs.values, inputs.initial, inputs.strengths
+    return WalkGradients(
+        values=values.new_empty(values.shape),
+        push=strengths.new_empty(values.shape[:3]),
+        pop=strengths.new_empty(values.shape[:3]),
+        initial=values.new_zeros(initial.shape),
+        strengths=strengths.new_zeros(initial.shape[:2]),
+    )
+
+
+def walk_grads(inputs: WalkBackwardInput) -> tuple[Tensor, Tensor]:
+    """The gradients of the reads and of the final strengths; zeros where there are none."""
+    grad_reads, grad_strengths = inputs.grad_reads, inputs.grad_strengths
+    if grad_reads is None:
+        grad_reads = torch.zeros_like(inputs.values)
+    if grad_strengths is None:
+        grad_strengths = torch.zeros_like(inputs.strengths)
+    return grad_reads, grad_strengths
+
+
+def declare_walk(
+    name: str,
+    run: Callable[[WalkInput], WalkOutput],
+    run_backward: Callable[[WalkBackwardInput], WalkGradients],
+    backend: str,
+    devices: str | None = None,
+) -> Operator[WalkInput, WalkOutput]:
+    """The operator of a backend's walk, with its backward pass."""
+    backward = Operator(
+        f"{name}_backward", run_backward, empty_walk_gradients, backend, devices=devices
+    )
+    return Operator(name, run, empty_walk, backend, backward, devices)
