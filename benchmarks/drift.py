@@ -193,7 +193,7 @@ def draw(runs: list[dict[str, Any]], path: Path) -> None:
         ax.plot([-4.5, 2.5], [-4.5, 2.5], color="0.8", linewidth=0.8)
         ax.set(title=task, xlim=(-4.5, 1.5), ylim=(-3, 2.5), xlabel="push bias of the one end")
     axes[0].set_ylabel("push bias of the other (larger)")
-    axes[0].legend(loc="lower left", frameon=False, handletextpad=0.1)
+    axes[0].legend(loc="upper left", frameon=False, handletextpad=0.1)
     figure.savefig(path, dpi=110)
 
 
