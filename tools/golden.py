@@ -259,7 +259,7 @@ def runs() -> Iterable[tuple[str, Any]]:
 
 def _run_arguments(folder: Path) -> Iterable[tuple[str, list[str]]]:
     for recipe, memory, cell in product(
-        ("paper", "pushpop", "by-task"), (*MEMORIES, "none"), ("lstm", "gru", "rnn")
+        ("paper", "pushpop"), (*MEMORIES, "none"), ("lstm", "gru", "rnn")
     ):
         lengths = ["--train-lengths", "4-9", "--test-lengths", "10-12"]
         options = ["--recipe", recipe, "--memory", memory, "--cell", cell, *lengths]

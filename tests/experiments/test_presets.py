@@ -36,9 +36,7 @@ def test_the_papers_table_has_35_rows() -> None:
         ("ours", 50),
         ("unseen", 18),
         ("ours-lstm", 10),
-        ("by-task", 10),
         ("smoke", 35),
-        ("pushbias", 10),
     ],
 )
 def test_built_in_presets_have_the_runs_that_they_say(name: str, count: int) -> None:

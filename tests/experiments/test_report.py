@@ -496,4 +496,4 @@ def test_every_row_of_the_paper_is_a_finished_run() -> None:
     paper = [row for row in rows if row["recipe"] == "paper"]
     assert len({(row["task"], row["model"]) for row in paper}) == len(paper) == 35
     assert {row["status"] for row in rows} == {"finished"}
-    assert {row["recipe"] for row in rows} == {"paper", "pushpop", "by-task"}
+    assert {row["recipe"] for row in rows} == {"paper", "pushpop"}

@@ -74,24 +74,26 @@ def test_our_recipe_refuses_a_file_with_a_reason(tmp_path: Path) -> None:
         TrainConfig(str(tmp_path / "mine.tsv"), recipe="pushpop")
 
 
-def test_the_recipe_by_task_depends_on_the_task() -> None:
-    starts = {
-        task: TrainConfig.from_dict({"recipe": "by-task", "task": task}).curriculum_start
-        for task in ("copy", "reverse")
-    }
-    assert starts["reverse"] > starts["copy"]
+def test_runs_of_the_recipe_that_is_no_more_are_read_and_no_new_ones_made(tmp_path: Path) -> None:
+    saved = {**TrainConfig("copy", hidden=48).to_dict(), "recipe": "by-task"}
+    assert TrainConfig.from_saved(saved).to_dict() == saved
+    train(TrainConfig.from_saved({**saved, **TINY, "recipe": "by-task", "steps": 2}), tmp_path)
+    main(["train", "--resume", str(tmp_path), "--steps", "4"])
+    report = RunDirectory(tmp_path).report()
+    assert report is not None
+    assert report["step"] == 4
+    with pytest.raises(InputError, match="recipe is 'by-task', which only earlier runs have"):
+        TrainConfig("copy", recipe="by-task")
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
 def test_a_controller_that_keeps_a_verb_has_noise_too_whatever_its_cell(cell: str) -> None:
-    for recipe in ("by-task", "pushpop"):
-        given = {"recipe": recipe, "task": "svo-sov", "cell": cell}
-        assert TrainConfig.from_dict(given).controller_noise > 0
+    given = {"recipe": "pushpop", "task": "svo-sov", "cell": cell}
+    assert TrainConfig.from_dict(given).controller_noise > 0
 
 
-@pytest.mark.parametrize("recipe", ["pushpop", "by-task"])
-def test_a_deque_starts_as_the_queue_does_with_its_other_gates_shut(recipe: str) -> None:
-    given = {"recipe": recipe, "task": "copy"}
+def test_a_deque_starts_as_the_queue_does_with_its_other_gates_shut() -> None:
+    given = {"recipe": "pushpop", "task": "copy"}
     queue, deque = (TrainConfig.from_dict(given | {"memory": each}) for each in ("queue", "deque"))
     queue, deque = (next(iter(each.start_configs()), each) for each in (queue, deque))
     assert isinstance(deque.push_bias, tuple)
@@ -148,7 +150,7 @@ def test_a_file_has_the_recipe_for_pairs_unless_another_is_named(tmp_path: Path)
 
 
 def test_other_values_for_some_options_leave_all_others_as_they_are() -> None:
-    config = TrainConfig("copy", "stack", recipe="by-task", hidden=99)
+    config = TrainConfig("copy", "stack", recipe="chomsky", hidden=99)
     for changed in (replace(config, task="reverse"), config.override({"task": "reverse"})):
         assert config.differences(changed).keys() == {"task"}
 
@@ -162,7 +164,7 @@ def test_saved_options_are_read_as_they_were_whatever_the_recipe() -> None:
 
 def test_an_unknown_recipe_is_refused_by_name() -> None:
     told = (
-        "mine.yaml: recipe is 'pushpp', expected paper, pushpop, chomsky, pairs, labels, by-task; "
+        "mine.yaml: recipe is 'pushpp', expected paper, pushpop, chomsky, pairs, labels; "
         "did you mean 'pushpop'"
     )
     with pytest.raises(InputError, match=told):
@@ -183,12 +185,13 @@ def test_print_config_shows_what_the_recipe_gave(
 def test_a_run_goes_on_as_it_began_when_the_recipe_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {k: v for k, v in TINY.items() if k != "decay"} | {"recipe": "by-task", "steps": 3}
+    tiny = {k: v for k, v in TINY.items() if k not in ("decay", "decay_below")}
+    given = tiny | {"recipe": "chomsky", "steps": 3}
     config = TrainConfig.from_dict(given)
     report = train(config, tmp_path)
     saved = json.loads((tmp_path / "training.json").read_text())
     assert saved["decay"] == config.decay != TrainConfig().decay
-    other = {**RECIPES, "by-task": lambda *_: {"decay": 0.5}}
+    other = {**RECIPES, "chomsky": lambda *_: {"decay": 0.5}}
     monkeypatch.setattr(config_module, "RECIPES", other)
     assert TrainConfig.from_dict(given).decay == 0.5
     assert RunDirectory(tmp_path).config() == config

@@ -24,7 +24,7 @@ class Sweep(Command):
 
     preset: str = argument(
         "ours, unseen, ours-lstm, mini, miniseeds, natural, drift, chomsky, table, paper, "
-        "paper-grid, smoke, pushbias, by-task, or a file",
+        "paper-grid, smoke, or a file",
     )
     out: str = option("", "the folder of the run directories; by default runs/PRESET")
     workers: int = option(

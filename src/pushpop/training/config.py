@@ -25,12 +25,17 @@ from pushpop.tasks import LengthRange, parse_lengths
 from pushpop.tasks.pairs_file import parse_columns
 from pushpop.tasks.pairs_text import Normalise, is_pairs_file
 from pushpop.tasks.registry import answers_at_blanks, check_task
-from pushpop.training.recipes import RECIPES, RecipeName
+from pushpop.training.recipes import FORMER_RECIPE, RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
 Form = Literal["auto", "transducer", "tagger"]
 Side = Literal["guess", "chars", "spaces"]
+
+
+def read_recipe(name: str, value: Any) -> Any:
+    """Read the name of a recipe, or of one that saved runs were begun with."""
+    return value if value == FORMER_RECIPE else read_value(name, RecipeName, value)
 
 
 def read_memory(name: str, value: Any) -> Any:
@@ -157,9 +162,9 @@ class TrainConfig:
     recipe: RecipeName = option(
         "paper",
         "values for options that are not given: paper (the defaults), pushpop (one for all tasks), "
-        "chomsky (for the tasks of that name), pairs and labels (for files), by-task (the paper's "
-        "tasks by name)",
+        "chomsky (for the tasks of that name), pairs and labels (for files)",
         kw_only=True,
+        read=read_recipe,
     )
     memory: str = option(
         "stack",
@@ -427,6 +432,11 @@ def apply_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     elif answers_at_blanks(task):
         given.setdefault("recipe", "chomsky")
     known = {**DEFAULTS, **given}
+    if known["recipe"] == FORMER_RECIPE:
+        raise InputError(
+            f"recipe is {FORMER_RECIPE!r}, which only earlier runs have: expected "
+            f"{', '.join(RECIPES)}"
+        )
     longest = parse_lengths(known["train_lengths"])[1]
     recipe = RECIPES[known["recipe"]](known["task"], known["memory"], longest)
     if "starts" in recipe:  # what is given holds for all of them

@@ -8,7 +8,9 @@ from typing import Any, Literal
 
 from pushpop.tasks.pairs_text import count_lines
 
-RecipeName = Literal["paper", "pushpop", "chomsky", "pairs", "labels", "by-task"]
+RecipeName = Literal["paper", "pushpop", "chomsky", "pairs", "labels"]
+FORMER_RECIPE = "by-task"
+"""A recipe that is no more: saved runs have its name, and all of its values."""
 Recipe = Callable[[str, str, int], dict[str, Any]]
 """A function of the task's name or file, the memory, and the longest source in training."""
 
@@ -89,43 +91,6 @@ def chomsky(task: str, memory: str, longest: int) -> dict[str, Any]:
     }
 
 
-def by_task(task: str, memory: str, longest: int) -> dict[str, Any]:
-    """Settings chosen for each of the paper's tasks by name, as `pushpop` was until it raced.
-
-    A small controller with quiet inputs, short sources first; once that is learnt, noise on the
-    gates that rises slowly, and a learning rate that fades.
-
-    Reversal starts with longer sources: the controller holds short ones by itself, and then leaves
-    the memory alone. Elsewhere the gates start so that what is read in is kept in order. Flipping
-    starts with pushes half open: a read that lies between two cells sees both symbols of a pair. A
-    grammar asks more of the controller, which has to follow its clauses and keep words in mind: it
-    is wider, and the rate fades more slowly. In SVO to SOV it keeps a verb for most of the
-    sentence, so there the noise is on its own gates too. That verb hardly shows in the perplexity;
-    the noise waits for a lower one, or it would never be learnt.
-    """
-    strings = task in ("copy", "reverse", "flip", "duplicate", "odds-first")
-    options: dict[str, Any] = {
-        "hidden": 48 if strings else 96,
-        "memory_width": 64,
-        "input_scale": 0.2,
-        "learning_rate": 3e-3,
-        "uniform_lengths": True,
-        "curriculum_start": min(24 if task == "reverse" else 10, longest),
-        "curriculum_below": 2.0,
-        "decay": 0.999 if strings else 0.9995,
-        "gate_noise": 2.0,
-        "noise_rise": 300,
-    }
-    if task == "svo-sov":
-        options |= {"controller_noise": 2.0, "decay_below": 1.02}
-    push = 0.0 if task == "flip" else 1.0
-    if task != "reverse" and memory == "deque":
-        options |= {"push_bias": (push, -8.0), "pop_bias": (-8.0, -1.0)}
-    elif task != "reverse" and memory in ("stack", "queue"):
-        options["push_bias"] = push
-    return options
-
-
 def pairs(task: str, memory: str, longest: int) -> dict[str, Any]:
     """For hundreds to tens of thousands of given pairs: much help, and much regularisation."""
     return pairs_of(count_lines(task, FEW_PAIRS))
@@ -179,5 +144,4 @@ RECIPES: dict[RecipeName, Recipe] = {
     "chomsky": chomsky,
     "pairs": pairs,
     "labels": labels,
-    "by-task": by_task,
 }
