@@ -12,8 +12,7 @@ from pushpop.errors import InputError
 from pushpop.training import RunDirectory, loop, train
 from pushpop.training import data as data_module
 from pushpop.training.checkpoint import saved_steps
-from pushpop.training.load import load_trained
-from pushpop.training.run import is_final
+from pushpop.training.run import is_final, load_trained
 from pushpop.training.schedule import Progress
 from tests.training.runs import Killed, at_call, killed, remains, tiny
 
@@ -107,7 +106,7 @@ def test_a_gain_is_one_per_cent_at_the_same_lengths_or_longer_sources() -> None:
     told = []
     for perplexity, longest in [(10.0, 8), (9.95, 8), (9.8, 8), (12.0, 16), (3.0, 8), (11.95, 16)]:
         progress.step += 100
-        progress.interval = (100 * log(perplexity), 100)
+        progress.interval = [100 * log(perplexity), 100]
         progress.interval_longest = longest
         progress.report()
         told.append(progress.without_gain)

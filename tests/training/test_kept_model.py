@@ -15,8 +15,8 @@ from pushpop.training import data as data_module
 from pushpop.training import loop, train
 from pushpop.training.checkpoint import checkpoint_path, load
 from pushpop.training.data import make_data
-from pushpop.training.load import load_trained
 from pushpop.training.parallel import Group
+from pushpop.training.run import load_trained
 from pushpop.training.schedule import Progress
 from pushpop.training.trainer import Trainer
 from pushpop.training.view import describe_end

@@ -10,9 +10,8 @@ from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.training import TrainConfig, train
 from pushpop.training.data import PairsFileData, make_data
-from pushpop.training.load import load_trained
 from pushpop.training.loop import Session
-from pushpop.training.run import default_directory
+from pushpop.training.run import default_directory, load_trained
 from pushpop.training.schedule import Progress
 from pushpop.training.view import View
 from tests.training.runs import remains
@@ -135,7 +134,7 @@ def test_patience_ends_a_run_and_a_plateau_halves_the_rate() -> None:
         assert progress.validated(config, accuracy, perplexity) == is_best
         assert (progress.waited, progress.rate) == (waited, rate)
     assert progress.best_step == 40
-    assert Progress.from_dict(json.loads(json.dumps(progress.to_dict()))) == progress
+    assert Progress(**json.loads(json.dumps(progress.to_dict()))) == progress
 
 
 def test_a_run_without_gains_stops(tmp_path: Path) -> None:

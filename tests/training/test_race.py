@@ -13,15 +13,13 @@ import torch
 from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.training import TrainConfig, train
-from pushpop.training import race as race_module
+from pushpop.training import trainer as trainer_module
 from pushpop.training.checkpoint import checkpoint_path, load, saved_steps
 from pushpop.training.data import make_data
-from pushpop.training.load import load_trained
 from pushpop.training.parallel import Group
-from pushpop.training.race import Race
-from pushpop.training.run import RunDirectory
+from pushpop.training.run import RunDirectory, load_trained
 from pushpop.training.schedule import Progress
-from pushpop.training.trainer import Trainer
+from pushpop.training.trainer import Race, Trainer
 from tests.training.runs import Killed, at_call, killed, remains, tiny
 
 STARTS = "curriculum_start=2 push_bias=1; curriculum_start=4 push_bias=none seed=7"
@@ -30,7 +28,7 @@ RACE: dict[str, Any] = {"starts": STARTS, "steps": 36, "guard": 500, "noise_rise
 
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(race_module, "ROUND", 2)
+    monkeypatch.setattr(trainer_module, "ROUND", 2)
 
 
 def log_of(run: Path) -> list[dict[str, Any]]:

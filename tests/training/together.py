@@ -18,8 +18,9 @@ from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.models.transducer import Likelihood
 from pushpop.tasks import draw_batch, get_task
-from pushpop.training import TrainConfig, loop, race, train
+from pushpop.training import TrainConfig, loop, train
 from pushpop.training import data as data_module
+from pushpop.training import trainer as trainer_module
 from pushpop.training.data import make_data
 from pushpop.training.parallel import TIMEOUT, TorchrunGroup
 from pushpop.training.trainer import Trainer
@@ -81,7 +82,7 @@ def given_pairs() -> dict[str, Any]:
 
     options = {"plateau": 1, "learning_rate": 1.0, "epochs": 6, "dropout": 0.2}
     with pytest.MonkeyPatch.context() as patch:
-        for leads_or_follows in (race, loop):
+        for leads_or_follows in (trainer_module, loop):
             patch.setattr(leads_or_follows, "Trainer", Remembered)
         train(tiny_pairs(FOLDER / "pairs.tsv", **options), FOLDER / "pairs")
     (trainer,) = made

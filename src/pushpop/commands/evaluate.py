@@ -62,7 +62,7 @@ class Evaluate(Command):
         from pushpop.models import Tagger
         from pushpop.models.saving import find_model
         from pushpop.tasks import get_task, parse_lengths
-        from pushpop.training.load import load_trained
+        from pushpop.training.run import load_trained
 
         ranges = [parse_lengths(part) for part in self.lengths.split(",")]
         if self.sequences < 1:

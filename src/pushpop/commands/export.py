@@ -37,7 +37,7 @@ class Export(Command):
         # The exporter warns of packages that it does not need here.
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         from pushpop.models.export import export_onnx
-        from pushpop.training.load import load_trained
+        from pushpop.training.run import load_trained
 
         for path in export_onnx(load_trained(folder_or_name).model, self.onnx):
             print(path)

@@ -66,8 +66,8 @@ class Transduce(Command):
         from pushpop.models.saving import find_model
         from pushpop.models.text import unknown_symbols
         from pushpop.tasks.pairs_text import lines_of, read_blocks, unpacked
-        from pushpop.training.load import load_trained
         from pushpop.training.parallel import torch_threads
+        from pushpop.training.run import load_trained
 
         if self.file is not None:
             check_sources_file(self.file)

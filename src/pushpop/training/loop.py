@@ -19,14 +19,18 @@ from pushpop.tasks.pairs_file import rows_of
 from pushpop.training.checkpoint import load_latest, pack, save, saved_steps, unpack
 from pushpop.training.config import TrainConfig
 from pushpop.training.data import Contents, Data, make_data
-from pushpop.training.load import find_checkpoint, model_at_checkpoint
 from pushpop.training.parallel import Group, process_group, releasing_followers, torch_threads
-from pushpop.training.race import Race, make_trainer
 from pushpop.training.recipes import by_count
-from pushpop.training.run import REPORT_FILE, RunDirectory, environment
+from pushpop.training.run import (
+    REPORT_FILE,
+    RunDirectory,
+    environment,
+    find_checkpoint,
+    model_at_checkpoint,
+)
 from pushpop.training.schedule import Progress
 from pushpop.training.signals import Signals, StopRequested
-from pushpop.training.trainer import Diverged, Trainer
+from pushpop.training.trainer import Diverged, Race, Trainer, make_trainer
 from pushpop.training.view import PlainView, TensorBoard, View
 
 STOP_ACCURACY = 0.999

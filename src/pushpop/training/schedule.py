@@ -13,7 +13,6 @@ GAIN = 0.99
 LOST = 2
 """A perplexity above this many times the threshold of "learnt" counts as lost."""
 
-
 FEW_SYMBOLS = 16
 """With at most this many symbols, thresholds are tied to the perplexity of chance."""
 
@@ -27,8 +26,8 @@ class Progress:
     step: int = 0  # batches trained on
     settled: int = 0  # the last batch whose reports and tests are in the log
     log_size: int = 0  # bytes of the log up to there
-    interval: tuple[float, int] = (0.0, 0)  # nll and symbols since the last report
-    window: list[tuple[float, int]] = field(default_factory=list)  # the same of the last batches
+    interval: list[float] = field(default_factory=lambda: [0.0, 0])  # nll, symbols since a report
+    window: list[list[float]] = field(default_factory=list)  # the same of the last batches
     interval_longest: int = 0  # `longest` when the interval began
     perplexity: float | None = None  # as last reported
     perplexity_longest: int = 0  # of the easiest batch in it
@@ -36,12 +35,12 @@ class Progress:
     best_longest: int = 0
     best_step: int | None = None
     epoch: int = 0  # batches in an epoch of given pairs; 0: pairs are drawn
-    best_valid: tuple[float, float] | None = None  # accuracy and perplexity in validation
+    best_valid: list[float] | None = None  # accuracy and perplexity in validation
     waited: int = 0  # epochs since then
     steady: int = 0  # how far the noise on the gates has risen, in batches
     solved: int = 0  # tests in a row that found the task solved
     seconds: float = 0.0
-    gained: tuple[int, float] | None = None  # longest source and perplexity of the last gain
+    gained: list[float] | None = None  # longest source and perplexity of the last gain
     gained_step: int = 0  # when that was reported
     guarded_step: int | None = None  # when the snapshot was taken that is restored after divergence
     falls: int = 0  # how often that has happened
@@ -50,28 +49,12 @@ class Progress:
     @classmethod
     def start(cls, config: TrainConfig, epoch: int = 0, choices: int | None = None) -> "Progress":
         """Before the first batch."""
-        longest = config.curriculum_start or config.training_range[1]
-        return cls(
-            longest,
-            config.learning_rate,
-            interval_longest=longest,
-            epoch=epoch,
-            choices=choices,
-        )
+        longest, rate = config.curriculum_start or config.training_range[1], config.learning_rate
+        return cls(longest, rate, interval_longest=longest, epoch=epoch, choices=choices)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Plain values, ready for JSON: `Progress(**values)` undoes it."""
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "Progress":
-        """Undo `to_dict`, also after a passage through JSON."""
-        interval, window = data["interval"], data["window"]
-        tuples = {"interval": tuple(interval), "window": [(nll, n) for nll, n in window]}
-        for name in ("best_valid", "gained"):
-            if data.get(name) is not None:
-                tuples[name] = tuple(data[name])
-        return cls(**{**data, **tuples})
 
     def lengths(self, config: TrainConfig) -> LengthRange:
         """The source lengths of the next batch. While the longest allowed is short, so is the
@@ -99,7 +82,7 @@ class Progress:
         """The perplexity of the window, once it is full."""
         if len(self.window) < config.window:
             return None
-        return perplexity(sum(nll for nll, _ in self.window), sum(n for _, n in self.window))
+        return perplexity(*map(sum, zip(*self.window, strict=True)))
 
     def has_arrived(self, config: TrainConfig) -> bool:
         """Whether sources of full length are learnt."""
@@ -142,8 +125,8 @@ class Progress:
         soon does on short sources: the curriculum begins anew.
         """
         self.step += 1
-        self.interval = self.interval[0] + nll, self.interval[1] + symbols
-        self.window = [*self.window, (nll, symbols)][-config.window :]
+        self.interval = [self.interval[0] + nll, self.interval[1] + symbols]
+        self.window = [*self.window, [nll, symbols]][-config.window :]
         recent, full = self.recent(config), config.training_range[1]
         if recent is None:
             return
@@ -171,10 +154,10 @@ class Progress:
         """The average training perplexity since the last report; starts a new average."""
         self.perplexity = perplexity(*self.interval)
         self.perplexity_longest = self.interval_longest
-        self.interval, self.interval_longest = (0.0, 0), self.longest
+        self.interval, self.interval_longest = [0.0, 0], self.longest
         here, (longest, best) = self.perplexity_longest, self.gained or (0, 0.0)
         if here > longest or (here == longest and self.perplexity < GAIN * best):
-            self.gained, self.gained_step = (here, self.perplexity), self.step
+            self.gained, self.gained_step = [here, self.perplexity], self.step
         return self.perplexity
 
     @property
@@ -209,7 +192,7 @@ class Progress:
         """
         best = self.best_valid
         if best is None or (accuracy, -perplexity) > (best[0], -best[1]):
-            self.best_valid, self.best_step, self.waited = (accuracy, perplexity), self.step, 0
+            self.best_valid, self.best_step, self.waited = [accuracy, perplexity], self.step, 0
             self.best_perplexity = self.perplexity
             return True
         self.waited += 1
@@ -229,6 +212,6 @@ class Progress:
         return config.steps
 
 
-def perplexity(nll: float, symbols: int) -> float:
+def perplexity(nll: float, symbols: float) -> float:
     """exp of the mean negative log likelihood of a symbol, held to what JSON can say."""
     return exp(min(nll / symbols, 700.0))

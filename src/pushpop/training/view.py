@@ -46,33 +46,26 @@ class PlainView(View):
     """A line a report, for files and pipes."""
 
     def begin(self, config: TrainConfig, progress: Progress) -> None:
-        """Say what is trained, and from where."""
-        self.speed = Speed(config)
-        self._say(f"{describe_run(config)}, {describe_length(config, progress)}")
+        self.config, self.speed = config, Speed(config)
+        self.message(f"{describe_run(config)}, {describe_length(config, progress)}")
         if progress.step:
-            self._say(f"resumed after batch {progress.step}")
+            self.message(f"resumed after batch {progress.step}")
 
     def step(self, progress: Progress, loss: float) -> None:
-        """Count."""
         self.speed.step()
 
     def record(self, record: dict[str, Any], progress: Progress) -> None:
-        """One line with everything that was reported."""
-        self._say(f"{describe_record(record)}  {self.speed.text(progress)}")
+        self.message(f"{describe_record(record)}  {self.speed.text(progress)}")
 
     def message(self, text: str) -> None:
-        """As it is."""
-        self._say(text)
-
-    def end(self, report: dict[str, Any]) -> None:
-        """The final accuracies."""
-        self._say(f"final {describe_end(report)}")
-
-    def _say(self, text: str) -> None:
         print(text, flush=True)
 
+    def end(self, report: dict[str, Any]) -> None:
+        self.close()
+        self.message(f"final {describe_end(report)}")
 
-class LiveView(View):
+
+class LiveView(PlainView):
     """A panel that stays in place: progress, speed, time left, perplexity, accuracies, a curve."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -83,18 +76,14 @@ class LiveView(View):
         self.race: dict[int, str] = {}  # how far each start of a race has come
 
     def begin(self, config: TrainConfig, progress: Progress) -> None:
-        """Draw the panel for the first time."""
-        self.config, self.speed = config, Speed(config)
+        super().begin(config, progress)
         self.recent: deque[float] = deque(maxlen=config.window)
-        self.console.print(f"[bold]{describe_run(config)}[/]")
-        if progress.step:
-            self.console.print(f"resumed after batch {progress.step}")
         self.live = Live(self._panel(progress), console=self.console, refresh_per_second=4)
         self.live.start()
 
     def step(self, progress: Progress, loss: float) -> None:
         """Draw again, at most four times a second."""
-        self.speed.step()
+        super().step(progress, loss)
         self.recent.append(loss)
         if self.live is not None and self.speed.due(0.25):
             self.live.update(self._panel(progress))
@@ -112,13 +101,8 @@ class LiveView(View):
             self.live.update(self._panel(progress))
 
     def message(self, text: str) -> None:
-        """Above the panel."""
-        self.console.print(text, highlight=False)
-
-    def end(self, report: dict[str, Any]) -> None:
-        """The final accuracies, in place of the panel."""
-        self.close()
-        self.console.print(f"[bold]final[/] {describe_end(report)}")
+        """Print above the panel."""
+        self.console.print(text, highlight=False, markup=False)
 
     def close(self) -> None:
         """Leave the panel as it is."""
@@ -166,14 +150,13 @@ class TensorBoard:
             self.writer = self.make(str(self.folder), purge_step=progress.settled + 1)
 
     def record(self, record: dict[str, Any]) -> None:
-        """Add a point for every number, on the disk before a checkpoint counts on it."""
+        """Write every number to the disk before a checkpoint counts on it."""
         with writing(self.folder):
             for tag, value in points(record):
                 self.writer.add_scalar(tag, value, record["step"])
             self.writer.flush()
 
     def close(self) -> None:
-        """Close the file."""
         if self.writer is not None:
             self.writer.close()
 
@@ -187,7 +170,6 @@ class Speed:
         self.steps = -1
 
     def step(self) -> None:
-        """Count a batch."""
         self.steps += 1
         if self.steps == 0:
             self.began = time.monotonic()

@@ -16,8 +16,7 @@ from pushpop.models.saving import find_model, shipped_models
 from pushpop.models.text import attention_weights
 from pushpop.tasks import batch_rng, get_task
 from pushpop.tasks.registry import TASKS
-from pushpop.training.load import load_trained
-from pushpop.training.run import TRAINING_FILE, RunDirectory
+from pushpop.training.run import TRAINING_FILE, RunDirectory, load_trained
 from pushpop.viewer.intervals import Amounts, Place, Shares
 from pushpop.viewer.recorder import Recorder, Recording
 from pushpop.viewer.unused import answer_without_reads
