@@ -157,9 +157,9 @@ def test_both_noises_are_on_while_a_batch_is_trained_on(
     seen = []
     objective = trainer.model.objective
 
-    def look(batch: Any, smoothing: float, noise: NoiseLevels | None) -> Any:
+    def look(batch: Any, smoothing: float, noise: NoiseLevels | None, attend: bool) -> Any:
         seen.append(noise)
-        return objective(batch, smoothing, noise)
+        return objective(batch, smoothing, noise, attend)
 
     monkeypatch.setattr(trainer.model, "objective", look)
     trainer.step()

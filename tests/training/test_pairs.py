@@ -216,6 +216,89 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], message: st
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"curriculum_start": 5}, "curriculum_start is 5 with the file pairs.tsv: all of its"),
+        ({"uniform_lengths": True}, "uniform_lengths is True with the file pairs.tsv: every pair"),
+        ({"train_lengths": "2-9"}, "train_lengths is '2-9' with the file pairs.tsv: all of its"),
+        ({"test_lengths": "2-9"}, "test_lengths is '2-9' with the file pairs.tsv: it is tested"),
+        ({"evaluate_every": 5}, "evaluate_every is 5 with the file pairs.tsv: it is validated"),
+        ({"evaluate_sequences": 5}, "evaluate_sequences is 5 with the file pairs.tsv: all pairs"),
+        ({"starts": "seed=1; seed=2"}, "starts is 'seed=1; seed=2' with the file pairs.tsv: a"),
+    ],
+)
+def test_options_that_mean_nothing_for_a_file_are_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        TrainConfig.from_dict({"task": "pairs.tsv", **options})
+    assert message in str(caught.value)
+    with pytest.raises(InputError) as caught:
+        TrainConfig("pairs.tsv").override(options)
+    assert message in str(caught.value)
+    saved = {**TrainConfig("pairs.tsv").to_dict(), **options}  # earlier versions took them
+    assert TrainConfig.from_saved(saved).to_dict() == saved
+
+
+def test_our_recipe_takes_files_without_a_race(tmp_path: Path) -> None:
+    path = write_pairs(tmp_path)
+    config = TrainConfig(str(path), recipe="pushpop")
+    assert (config.starts, config.curriculum_start, config.uniform_lengths) == ("", 0, False)
+    assert config.train_lengths == TrainConfig().train_lengths
+    assert min(config.gate_noise, config.controller_noise, config.guard, 1 - config.decay) > 0
+    report = train(tiny(path, recipe="pushpop", steps=3), tmp_path / "run")
+    assert (report["stopped_by"], report["step"]) == ("steps", 3)
+
+
+def test_on_a_file_noise_and_decay_go_by_validation() -> None:
+    config = TrainConfig(gate_noise=1, noise_rise=2, decay=0.5, learning_rate=1, window=1)
+    progress = Progress.start(config, epoch=3)
+    noise, rates = [], []
+    for perplexity in (9.0, 1.05, 9.0):
+        progress.validated(config, 0.5, perplexity)
+        for _ in range(3):
+            progress.after_batch(config, 2.0, 1)  # in training it is large: dropout
+            noise.append(progress.noise_share(config))
+            rates.append(progress.rate)
+    assert noise == [0, 0, 0, 0.5, 1, 1, 1, 1, 1]
+    assert rates == [1, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5]
+
+
+def test_a_model_is_steady_that_is_as_sure_as_label_smoothing_wants_it() -> None:
+    progress = Progress.start(TrainConfig(), epoch=3, choices=30)
+    progress.valid_perplexity = 1.15
+    assert progress.is_steady(TrainConfig(label_smoothing=0.1))  # at best 1.107
+    assert not progress.is_steady(TrainConfig())
+
+
+def test_of_equal_accuracies_the_later_weights_are_kept_once_there_is_noise() -> None:
+    for noise, kept in ((0.0, 20), (1.0, 40)):
+        config = TrainConfig(gate_noise=noise, noise_rise=10, window=1)
+        progress = Progress.start(config, epoch=10)
+        waited = []
+        for perplexity in (1.02, 1.01, 1.05, 1.03):
+            for _ in range(10):
+                progress.after_batch(config, 0.01, 1)
+            progress.validated(config, 1.0, perplexity)
+            waited.append(progress.waited)
+        assert progress.best_step == kept
+        assert progress.best_valid == [1.0, 1.01]
+        assert waited == [0, 0, 1, 2]
+
+
+def test_patience_waits_while_noise_rises() -> None:
+    config = TrainConfig(gate_noise=1, noise_rise=25, window=1)
+    progress = Progress.start(config, epoch=10)
+    waited = []
+    for perplexity in (1.01, 1.02, 1.02, 1.02, 1.02):
+        progress.validated(config, 1.0, perplexity)
+        waited.append(progress.waited)
+        for _ in range(10):
+            progress.after_batch(config, 0.01, 1)
+    assert waited == [0, 0, 0, 1, 2]
+
+
 SEEN = "validation pairs are also training pairs: validation accuracy says little about new ones"
 
 

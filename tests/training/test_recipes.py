@@ -68,12 +68,6 @@ def test_the_starts_of_our_recipe_leave_alone_what_is_given() -> None:
     assert TrainConfig("copy", "deque", recipe="pushpop", starts="none").start_configs() == []
 
 
-def test_our_recipe_refuses_a_file_with_a_reason(tmp_path: Path) -> None:
-    told = r"recipe pushpop\) with the file .*mine.tsv: a race is for tasks.*recipe pairs"
-    with pytest.raises(InputError, match=told):
-        TrainConfig(str(tmp_path / "mine.tsv"), recipe="pushpop")
-
-
 def test_runs_of_the_recipe_that_is_no_more_are_read_and_no_new_ones_made(tmp_path: Path) -> None:
     saved = {**TrainConfig("copy", hidden=48).to_dict(), "recipe": "by-task"}
     assert TrainConfig.from_saved(saved).to_dict() == saved

@@ -72,18 +72,19 @@ class SourceReader(nn.Module):
 
     def run(
         self, body: Body, x: Tensor, at_sep: Tensor, lengths: RowLengths,
-        state: SourceState | None, noise: NoiseLevels | None = None,
+        state: SourceState | None, noise: NoiseLevels | None = None, attend: bool = True,
     ) -> tuple[Tensor, SourceState]:  # fmt: skip
         """x [T, B, E] -> o [T, B, E] and the state.
 
         Without a state, the source begins at the first step and ends where `at_sep` [T, B] says.
+        Unless it is to `attend`, o is what the body says by itself.
         """
         if state is None:
             o, state = self._read(body, x, at_sep, lengths, noise)
         else:
             o, after = body(x, state.body, lengths, noise)
             state = state._replace(body=after)
-        return self._attended(o, state), state
+        return self._attended(o, state) if attend else o, state
 
     def weights(self, body: Body, x: Tensor, at_sep: Tensor) -> Tensor:
         """How much the output of each step attends to each source position: [B, T, S]."""

@@ -109,9 +109,11 @@ class Transducer(nn.Module):
         lengths: Tensor | Sequence[int] | None = None,
         state: BodyState | None = None,
         noise: NoiseLevels | None = None,
+        attend: bool = True,
     ) -> tuple[Tensor, BodyState]:
         """As `forward`, but the output vectors o [T, B, E] in place of logits; with `noise` on the
-        gates of the memories and their controllers."""
+        gates of the memories and their controllers, and without attention unless it is to
+        `attend`."""
         if inputs.dim() != 2 or inputs.is_floating_point():
             raise ValueError(f"inputs must be ids [T, B]; got {inputs.dtype} {list(inputs.shape)}")
         x = self._dropped(self.input_table(inputs))
@@ -121,7 +123,7 @@ class Transducer(nn.Module):
         else:
             at_sep = inputs == self.vocabulary.SEP
             read = _source_state(state)
-            o, after = self.source.run(self.body, x, at_sep, lengths, read, noise)
+            o, after = self.source.run(self.body, x, at_sep, lengths, read, noise, attend)
         return self._dropped(o), after
 
     def step(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, BodyState]:
@@ -175,33 +177,41 @@ class Transducer(nn.Module):
         """Output vectors [..., E] -> logits [..., C]."""
         return o @ self.output_table.weight.T
 
-    def scored_logits(self, batch: Batch, noise: NoiseLevels | None = None) -> Tensor:
+    def scored_logits(
+        self, batch: Batch, noise: NoiseLevels | None = None, attend: bool = True
+    ) -> Tensor:
         """The logits [N, C] where something is scored, in the order of `batch.outputs[mask]`."""
-        o, _ = self.run(batch.inputs, batch.lengths, noise=noise)
+        o, _ = self.run(batch.inputs, batch.lengths, noise=noise, attend=attend)
         return self.logits(o[batch.mask])
 
-    def likelihood(self, batch: Batch, noise: NoiseLevels | None = None) -> Likelihood:
+    def likelihood(
+        self, batch: Batch, noise: NoiseLevels | None = None, attend: bool = True
+    ) -> Likelihood:
         """The negative log likelihood of all target symbols and EOS, summed, and their number.
 
         Sums over parts of a batch add up to the whole's, and so do the numbers.
         """
-        logits = self.scored_logits(batch, noise)
+        logits = self.scored_logits(batch, noise, attend)
         wanted = batch.outputs[batch.mask]
         nll = nn.functional.cross_entropy(logits, wanted, reduction="sum")
         return Likelihood(nll, len(wanted))
 
     def objective(
-        self, batch: Batch, smoothing: float = 0.0, noise: NoiseLevels | None = None
+        self,
+        batch: Batch,
+        smoothing: float = 0.0,
+        noise: NoiseLevels | None = None,
+        attend: bool = True,
     ) -> tuple[Tensor, Likelihood]:
         """The loss that training minimises, summed over symbols, and the likelihood.
 
         With `smoothing`, that share of the wanted probability is spread over all symbols; `noise`
-        is on the gates.
+        is on the gates; a model that is not to `attend` does without its attention.
         """
         if not smoothing:
-            likelihood = self.likelihood(batch, noise)
+            likelihood = self.likelihood(batch, noise, attend)
             return likelihood.nll, likelihood
-        logits = self.scored_logits(batch, noise)
+        logits = self.scored_logits(batch, noise, attend)
         wanted = batch.outputs[batch.mask]
         smoothed, nll = (
             nn.functional.cross_entropy(logits, wanted, reduction="sum", label_smoothing=share)

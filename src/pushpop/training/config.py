@@ -138,6 +138,17 @@ def read_lengths(name: str, lengths: Any) -> str:
     return f"{low}-{high}"
 
 
+ONLY_FOR_TASKS = {
+    "train_lengths": "all of its pairs are trained on, whatever their lengths",
+    "test_lengths": "it is tested on pairs that are held out, or on those of valid",
+    "uniform_lengths": "every pair is trained on once an epoch",
+    "curriculum_start": "all of its pairs are trained on from the start",
+    "starts": "a race is for tasks, whose lengths can be chosen",
+    "evaluate_every": "it is validated after every epoch",
+    "evaluate_sequences": "all pairs to validate on are used",
+}
+"""Options that mean nothing for a file of pairs, and why."""
+
 CHANGEABLE = (
     "steps", "converged_after", "until_faded", "epochs", "patience", "minutes", "until_solved",
     "device", "threads", "tensorboard",
@@ -287,6 +298,12 @@ class TrainConfig:
         "back, with half the learning rate; 0: never",
         least=0,
     )
+    skip_attention: float = option(
+        0.0,
+        "share of the batches in which a model with attention does without, so that it learns to "
+        "use its memory; ends when plateau first halves the rate or the task is steady; 0: none",
+        least=0,
+    )
     steps: int = option(
         10_000, "stop after so many batches", least=1, group="when to stop, and what is kept"
     )
@@ -391,6 +408,7 @@ class TrainConfig:
         config. Starting biases that the memory had by itself go with it.
         """
         options = read_options(options)
+        check_given(options, options.get("task", self.task))
         if options.get("recipe", self.recipe) != self.recipe:
             raise InputError(
                 f"recipe is {options['recipe']!r}, and these options were filled in by "
@@ -424,9 +442,10 @@ def apply_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(given)
     if given.get("form") == "auto":  # as if it were not given: a recipe may know
         del given["form"]
+    task = given.get("task", "")
+    check_given(given, task)
     if given.keys() == FIELDS.keys():
         return given
-    task = given.get("task", "")
     if is_pairs_file(task):
         given.setdefault("recipe", "labels" if given.get("form") == "tagger" else "pairs")
     elif answers_at_blanks(task):
@@ -439,9 +458,24 @@ def apply_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
         )
     longest = parse_lengths(known["train_lengths"])[1]
     recipe = RECIPES[known["recipe"]](known["task"], known["memory"], longest)
+    if is_pairs_file(task):
+        recipe = {name: recipe[name] for name in recipe if name not in ONLY_FOR_TASKS}
     if "starts" in recipe:  # what is given holds for all of them
         recipe["starts"] = without_options(recipe["starts"], given.keys())
-    return {**DEFAULTS, **recipe, **given}
+    values = {**DEFAULTS, **recipe, **given}
+    if not values["attention"] and "skip_attention" not in given:
+        values["skip_attention"] = 0.0
+    return values
+
+
+def check_given(given: Mapping[str, Any], task: str) -> None:
+    """Refuse options that mean nothing for a file, if somebody asks for them."""
+    for name, reason in ONLY_FOR_TASKS.items() if is_pairs_file(task) else ():
+        default = DEFAULTS[name]
+        if given.get(name, default) != default:
+            raise InputError(
+                f"{name} is {given[name]!r} with the file {task}: {reason}; leave it out"
+            )
 
 
 def check_options(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -455,6 +489,11 @@ def check_options(values: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError(
             f"guard is {values['guard']} (recipe {values['recipe']}) with decay_below "
             f"{values['decay_below']}, expected more, or 0 for none"
+        )
+    if values["skip_attention"] and not values["attention"]:
+        raise InputError(
+            f"skip_attention is {values['skip_attention']}, and attention is false: expected 0, or "
+            "attention true"
         )
     model = model_config(values)
     if values["form"] == "auto":
@@ -478,7 +517,7 @@ def _check_bounds(values: Mapping[str, Any]) -> None:
             f"curriculum_start is {values['curriculum_start']} with train_lengths "
             f"{values['train_lengths']}, expected at most {longest}"
         )
-    for name in ("hold_out", "label_smoothing", "until_faded"):
+    for name in ("hold_out", "label_smoothing", "until_faded", "skip_attention"):
         if values[name] >= 1:
             raise InputError(f"{name} is {values[name]}, expected less than 1")
 
@@ -487,12 +526,6 @@ def _check_data(values: dict[str, Any]) -> None:
     """Refuse options that the task, or the file, cannot have; decide the form if the task does."""
     task = values["task"]
     if is_pairs_file(task):
-        if values["starts"]:
-            raise InputError(
-                f"starts is {values['starts']!r} (recipe {values['recipe']}) with the file {task}: "
-                "a race is for tasks, whose lengths can be chosen; expected no starts, or recipe "
-                "pairs"
-            )
         return
     if values["valid"]:
         raise InputError(f"valid is {values['valid']!r} with task {task!r}: expected a file")

@@ -160,8 +160,8 @@ def run_follower(group: Group, signals: Signals, contents: Contents) -> dict[str
             config = TrainConfig.from_saved(message["config"])
             trainer = Trainer(config, group, make_data(config, contents))
             trainer.restore(unpack(group.broadcast(b"")))
-        elif "rate" in message and trainer is not None:
-            trainer.progress.rate = message["rate"]
+        elif "validated" in message and trainer is not None:
+            vars(trainer.progress).update(message["validated"])
         elif "report" in message:
             report: dict[str, Any] = message["report"]
             return report
@@ -283,10 +283,10 @@ class Session:
         """Note what a test says; return whether it is a validation and the best so far."""
         progress = self.progress
         if "valid" in scores:
-            valid, rate = scores["valid"], progress.rate
+            valid = scores["valid"]
             is_best = progress.validated(self.config, valid["accuracy"], valid["perplexity"])
-            if progress.rate != rate:
-                self.group.exchange(0, {"rate": progress.rate})  # the others have seen no test
+            after = {"rate": progress.rate, "valid_perplexity": progress.valid_perplexity}
+            self.group.exchange(0, {"validated": after})  # the others have seen no test
             return is_best
         solved = min(scores[part]["coarse"] for part in ("train", "test")) >= STOP_ACCURACY
         progress.solved = progress.solved + 1 if solved else 0

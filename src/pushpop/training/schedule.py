@@ -37,6 +37,7 @@ class Progress:
     epoch: int = 0  # batches in an epoch of given pairs; 0: pairs are drawn
     best_valid: list[float] | None = None  # accuracy and perplexity in validation
     waited: int = 0  # epochs since then
+    valid_perplexity: float | None = None  # of the last validation
     steady: int = 0  # how far the noise on the gates has risen, in batches
     solved: int = 0  # tests in a row that found the task solved
     seconds: float = 0.0
@@ -78,6 +79,12 @@ class Progress:
         """How much of the noise the next batch has. It rises while the model keeps up with it."""
         return self.steady / max(1, self.noise_rise(config))
 
+    def skipped_attention(self, config: TrainConfig) -> float:
+        """The share of the batches that do without attention: none any more once validation has
+        stalled, where the plateau halves the learning rate, or once the task is learnt."""
+        has_stalled = self.rate < config.learning_rate
+        return 0.0 if has_stalled or self.steady else config.skip_attention
+
     def recent(self, config: TrainConfig) -> float | None:
         """The perplexity of the window, once it is full."""
         if len(self.window) < config.window:
@@ -103,8 +110,19 @@ class Progress:
         return float((self.choices or 1) ** share) if few else inf
 
     def is_steady(self, config: TrainConfig) -> bool:
-        """Whether the task is learnt so well that the rate may fade."""
-        return self._below(config, config.decay_below)
+        """Whether the task is learnt so well that noise may rise and the rate may fade.
+
+        In validation if there is one, for dropout makes the perplexity of training larger.
+        """
+        limit = config.decay_below * self._least_perplexity(config)
+        if self.epoch:
+            return self.valid_perplexity is not None and self.valid_perplexity < limit
+        return self._below(config, limit)
+
+    def _least_perplexity(self, config: TrainConfig) -> float:
+        """The perplexity of a model that is as sure as label smoothing wants it to be."""
+        wanted = 1 - config.label_smoothing + config.label_smoothing / (self.choices or 1)
+        return 1 / wanted
 
     def _below(self, config: TrainConfig, limit: float) -> bool:
         """Whether the window at full length has a perplexity below a limit."""
@@ -134,7 +152,7 @@ class Progress:
             if recent < self.learnt_below(config):
                 self.longest = min(full, self.longest + max(1, self.longest // 2))
                 self.window = []
-        elif recent < config.decay_below:
+        elif self.is_steady(config):
             rise = self.noise_rise(config)
             if self.steady >= rise:
                 self.rate *= config.decay
@@ -149,6 +167,7 @@ class Progress:
         """Go on from the snapshot, which was taken at `rate`, with half the learning rate."""
         self.falls += 1
         self.rate, self.steady, self.window = min(self.rate, rate) / 2, steady, []
+        self.valid_perplexity = None  # it was of the weights before
 
     def report(self) -> float:
         """The average training perplexity since the last report; starts a new average."""
@@ -188,17 +207,25 @@ class Progress:
     def validated(self, config: TrainConfig, accuracy: float, perplexity: float) -> bool:
         """Note a validation, and whether it is the best; lower the rate where it is time.
 
-        Where as many are right, the smaller perplexity is the better.
+        Where as many are right, the smaller perplexity is the better; but once noise or a lower
+        rate steadies the weights, the later ones are.
         """
-        best = self.best_valid
-        if best is None or (accuracy, -perplexity) > (best[0], -best[1]):
-            self.best_valid, self.best_step, self.waited = [accuracy, perplexity], self.step, 0
+        self.valid_perplexity = perplexity
+        best = self.best_valid or [-1.0, inf]
+        gains = (accuracy, -perplexity) > (best[0], -best[1])
+        steadier = accuracy == best[0] and self.steady > 0 and steadies(config)
+        if gains or steadier:
+            least = perplexity if gains else best[1]
+            self.best_valid, self.best_step = [accuracy, least], self.step
             self.best_perplexity = self.perplexity
-            return True
-        self.waited += 1
-        if config.plateau and self.waited % config.plateau == 0:
-            self.rate /= 2
-        return False
+        is_rising = 0 < self.steady < self.noise_rise(config) and self.is_steady(config)
+        if gains:
+            self.waited = 0
+        elif not is_rising:
+            self.waited += 1
+            if config.plateau and self.waited % config.plateau == 0:
+                self.rate /= 2
+        return gains or steadier
 
     @property
     def epochs(self) -> float:
@@ -210,6 +237,11 @@ class Progress:
         if self.epoch and config.epochs:
             return min(config.steps, config.epochs * self.epoch)
         return config.steps
+
+
+def steadies(config: TrainConfig) -> bool:
+    """Whether something is changed once the task is learnt: noise on gates, a rate that decays."""
+    return config.gate_noise > 0 or config.controller_noise > 0 or config.decay < 1
 
 
 def perplexity(nll: float, symbols: float) -> float:

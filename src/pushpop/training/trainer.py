@@ -87,7 +87,7 @@ class Trainer:
         else:
             with self._own_randomness():
                 objective, (nll, symbols) = self.model.objective(
-                    batch.to(self.device), config.label_smoothing, self._noise()
+                    batch.to(self.device), config.label_smoothing, self._noise(), self._attends()
                 )
         value, symbols = self.group.sum_losses(float(nll.detach()), symbols)
         if not isfinite(value):
@@ -197,6 +197,14 @@ class Trainer:
         on_cell = config.controller_noise if CELLS[config.cell].has_gates else 0.0
         levels = NoiseLevels(share * config.gate_noise, share * on_cell)
         return levels if any(levels) else None
+
+    def _attends(self) -> bool:
+        """Whether the next batch is trained with attention, where the model has one."""
+        share = self.progress.skipped_attention(self.config)
+        if not share:
+            return True
+        drawn = batch_rng(self.config.seed, "attention", self.progress.step)
+        return bool(drawn.random() >= share)
 
     @contextmanager
     def _own_randomness(self) -> Iterator[None]:
