@@ -155,3 +155,54 @@ def test_nan_gates_are_not_swallowed(kind: str) -> None:
     assert reads[2:, 1].isnan().all()
     assert reads[:, [0, 2]].isfinite().all()
     assert reads[:2].isfinite().all()
+
+
+@KINDS
+@pytest.mark.parametrize("backend", ["fused", "parallel", "reference"])
+@pytest.mark.parametrize("gate", ["push", "pop"])
+@pytest.mark.parametrize("at", [0, 20, 299])
+def test_from_a_nan_gate_on_all_reads_of_its_row_are_nan(
+    kind: str, backend: str, gate: str, at: int
+) -> None:
+    given = sample(kind, "random", 300, B=2, D=2)
+    with torch.no_grad():
+        getattr(given, gate)[at, 1].view(-1)[-1] = torch.nan  # of a deque: the bottom's
+    memory = PAPER[kind](2, backend=backend, validate=False)
+    reads, state = memory(*given.leaves[:3])
+    assert reads[at:, 1].isnan().all()
+    assert reads[:at, 1].isfinite().all()
+    assert reads[:, 0].isfinite().all()
+    good = [x[:50].detach().nan_to_num() for x in given.leaves[:3]]
+    with torch.no_grad():
+        stepped = memory.step(*(x[0] for x in good), state)[1]
+    for after in (state, stepped):
+        later, _ = memory(*good, after)
+        assert later[:, 1].isnan().all()
+        assert later[:, 0].isfinite().all()
+
+
+@KINDS
+def test_a_nan_gate_shows_in_half_precision(kind: str) -> None:
+    given = sample(kind, "random", 200, dtype=torch.bfloat16)
+    with torch.no_grad():
+        given.push[30, 1] = torch.nan
+    reads, _ = PAPER[kind](4)(*given.leaves[:3])
+    assert reads[30:, 1].isnan().all()
+    assert reads[:30].isfinite().all()
+    assert reads[:, [0, 2]].isfinite().all()
+
+
+@KINDS
+@pytest.mark.parametrize("backend", ["fused", "parallel", "reference"])
+def test_a_nan_in_the_middle_of_a_state_is_kept(kind: str, backend: str) -> None:
+    given = sample(kind, "random", 3, B=2, N=4)
+    with torch.no_grad():
+        given.first_strengths[1] = torch.tensor([0.5, torch.nan, 0.2, 0.0])
+    memory = PAPER[kind](4, backend=backend, validate=False)
+    assert memory(*given.leaves[:3], given.state)[0][:, 1].isnan().all()
+    with torch.no_grad():
+        state, values = given.state, [x[0] for x in given.leaves[:3]]
+        for _ in range(3):
+            read, state = memory.step(*values, state)
+            assert read[1].isnan().all()
+            assert read[0].isfinite().all()

@@ -54,6 +54,9 @@ def run(
     Works through blocks of time: a block weighs its own cells and those it can reach, and between
     blocks only cells with strength are kept.
     """
+    is_nan = _after_nan(push, pop, s)
+    push, pop = (torch.where(is_nan[..., None], x, gate) for x, gate in ((1, push), (0, pop)))
+    s = torch.where(s.isnan(), 0, s)
     n_blocks = max(1, round(values.shape[0] / block))
     reads = []
     parts = (x.tensor_split(n_blocks) for x in (values, push, pop))
@@ -62,7 +65,18 @@ def run(
         reads.append(block_reads)
         if not is_symbolic(s):
             V, s = _keep_live(V, s)
-    return torch.cat(reads), V, s
+    factor = torch.where(is_nan, torch.nan, 1.0).to(s.dtype)
+    return torch.cat(reads) * factor[..., None, None].to(reads[0].dtype), V, s * factor[-1, :, None]
+
+
+def _after_nan(push: Tensor, pop: Tensor, s: Tensor) -> Tensor:
+    """Whether a row has met a NaN by each step, [T, B].
+
+    In the closed form a NaN would reach the steps before it and be lost between blocks. Such steps
+    push 1 and pop 0 instead, which leaves a cell to carry NaN on, and what they give is made NaN.
+    """
+    gates = (push.detach() + pop.detach()).sum(-1)
+    return (gates.cumsum(0) + s.detach().sum(1)).isnan()
 
 
 def is_symbolic(x: Tensor) -> bool:

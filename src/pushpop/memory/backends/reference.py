@@ -4,8 +4,9 @@ Values `V` are [B, N, D] and strengths `s` are [B, N], rows ordered bottom to to
 row a step (two for a deque) and cells are never removed. Any dtype, any device, autograd by torch.
 
 At a tie the paper takes the derivative of the left argument. `max(0, x)` is therefore constant at
-x = 0, which is what `relu` does, and `min(s, y)` follows s at s = y, which `where(s <= y, s, y)`
-does; `torch.maximum` and `torch.minimum` would split the gradient between the two.
+x = 0, which is what `relu` does, and `min(s, y)` follows s at s = y, which `where(s > y, y, s)`
+does; `torch.maximum` and `torch.minimum` would split the gradient between the two. A strength that
+is NaN compares as false and is its own weight, so that it shows in every read.
 """
 
 from collections.abc import Callable
@@ -57,7 +58,7 @@ def weights_bottom(s: Tensor) -> Tensor:
 
 
 def _weights(s: Tensor, left: Tensor) -> Tensor:
-    return torch.where(s <= left, s, left)
+    return torch.where(s > left, left, s)
 
 
 def _read(V: Tensor, weights: Tensor) -> Tensor:
@@ -104,6 +105,8 @@ def run(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """All steps of a sequence: values [T, B, E, D], push and pop [T, B, E] -> reads, V, s."""
     step = STEPS[kind]
+    if s.shape[1] == 0:  # there is no strength that a first pop of NaN would make NaN
+        push = torch.cat([torch.where(pop[:1].isnan(), pop[:1], push[:1]), push[1:]])
     reads = []
     for v, d, u in zip(values, push, pop, strict=True):
         V, s, read = step(V, s, v, d, u)

@@ -142,9 +142,11 @@ class RingStream(Stream):
     def of(cls, kind: int, cells: Cells) -> "RingStream":
         """Lay out values [B, N, D] and strengths [B, N], leaving out cells without strength.
 
-        A ring is the same for all kinds of memory.
+        A ring is the same for all kinds of memory. Steps look for NaN at its ends only, so a row
+        that has one has it everywhere.
         """
         V, s = cells.values.detach().numpy(), cells.strengths.detach().numpy()
+        s = np.where(np.isnan(s).any(1, keepdims=True), s.dtype.type(np.nan), s)
         live = s != 0
         return cls._laid_out([row[keep] for row, keep in zip(V, live, strict=True)],
                              [row[keep] for row, keep in zip(s, live, strict=True)],
