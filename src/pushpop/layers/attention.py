@@ -50,6 +50,11 @@ class MemoryAttention(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        if isinstance(memory, int):
+            raise TypeError(
+                "the second argument is memory, a name or a Memory, and what nn.MultiheadAttention "
+                f"has there goes by name; got {memory}: did you mean num_heads={memory}?"
+            )
         for name, size in {"embed_dim": embed_dim, "num_heads": num_heads}.items():
             if size < 1:
                 raise ValueError(f"{name} must be at least 1; got {size}")

@@ -24,6 +24,8 @@ from pushpop.memory import Memory
 
 LayerState = RNNState | LayeredState
 """The state of one layer in one direction, or of several."""
+InitialState = LayerState | Tensor | tuple[Tensor, ...]
+"""What a sequence may start from: a state, or h or (h, c) as nn.GRU and nn.LSTM take them."""
 
 
 class MemoryRNN(MemoryLayer):
@@ -62,6 +64,7 @@ class MemoryRNN(MemoryLayer):
             "auto", "fused" and "triton" run plain torch by themselves.
         device: where the parameters are.
         dtype: the type of the parameters.
+        proj_size: refused unless 0; `output_size` is the width of the output.
 
     Everything else is drawn from the uniform distribution on +-1/sqrt(H), the learned initial state
     of the controller (h0, c0) too. The first read is 0 and the first memory empty. The module
@@ -89,7 +92,18 @@ class MemoryRNN(MemoryLayer):
         backend: str = "auto",
         device: Any = None,
         dtype: torch.dtype | None = None,
+        proj_size: int = 0,
     ) -> None:
+        if isinstance(memory, int):
+            raise TypeError(
+                "the third argument is memory, a name or a Memory, and what nn.LSTM has there goes "
+                f"by name; got {memory}: did you mean num_layers={memory}?"
+            )
+        if proj_size:
+            raise ValueError(
+                f"proj_size is nn.LSTM's; got {proj_size}: use output_size={proj_size}, the width "
+                "of the output, which leaves h as wide as it is"
+            )
         options: dict[str, Any] = {
             "num_memories": num_memories,
             "bias": bias,
@@ -153,36 +167,50 @@ class MemoryRNN(MemoryLayer):
         for layer in self.layers[1:]:
             layer.reset_parameters()
 
+    def flatten_parameters(self) -> None:
+        """Do nothing: there is no copy of the weights to keep in one piece, as `nn.LSTM` has."""
+
     @overload  # type: ignore[override]  # the layers in `further` are called with other things
     def forward(
         self,
         x: Tensor,
-        state: LayerState | None = None,
+        state: InitialState | None = None,
         lengths: Tensor | Sequence[int] | None = None,
         noise: NoiseLevels | None = None,
+        *,
+        hx: InitialState | None = None,
     ) -> tuple[Tensor, LayerState]: ...
     @overload
     def forward(
         self,
         x: PackedSequence,
-        state: LayerState | None = None,
+        state: InitialState | None = None,
         lengths: None = None,
         noise: NoiseLevels | None = None,
+        *,
+        hx: InitialState | None = None,
     ) -> tuple[PackedSequence, LayerState]: ...
     def forward(
         self,
         x: Tensor | PackedSequence,
-        state: LayerState | None = None,
+        state: InitialState | None = None,
         lengths: Tensor | Sequence[int] | None = None,
         noise: NoiseLevels | None = None,
+        *,
+        hx: InitialState | None = None,
     ) -> tuple[Tensor | PackedSequence, LayerState]:
         """x [T, B, I] (or [T, I], or packed) -> output [T, B, O] (or as x is) and the state.
 
         With `lengths` [B], steps from lengths[b] on are padding of row b: its output there is 0 and
         its state stays as it was. `noise` is added to gates, for training. The state is an
         `RNNState`, of several layers or directions a `LayeredState` of them; without a batch in x,
-        it has none either.
+        it has none either. `hx` is another name of `state`. In place of a state both take h or
+        (h, c) as `nn.GRU` and `nn.LSTM` do, and memories are empty then.
         """
+        if hx is not None:
+            if state is not None:
+                raise ValueError("state and hx are two names of one argument; both were given")
+            state = hx
         if isinstance(x, PackedSequence):
             if lengths is not None:
                 raise ValueError("lengths were given with a PackedSequence, which has its own")
@@ -199,7 +227,7 @@ class MemoryRNN(MemoryLayer):
         output, after = self._forward(time_first, states, lengths, noise)
         return output.transpose(0, 1) if self.batch_first else output, self._joined(after)
 
-    def step(self, x: Tensor, state: LayerState | None = None) -> tuple[Tensor, LayerState]:
+    def step(self, x: Tensor, state: InitialState | None = None) -> tuple[Tensor, LayerState]:
         """One step: x [B, I] or [I] -> output [B, O] or [O] and the state. Old states stay valid.
 
         A bidirectional layer has no steps: its outputs depend on what comes after them.
@@ -250,7 +278,7 @@ class MemoryRNN(MemoryLayer):
             return x, after
 
     def _forward_packed(
-        self, x: PackedSequence, state: LayerState | None, noise: NoiseLevels | None
+        self, x: PackedSequence, state: InitialState | None, noise: NoiseLevels | None
     ) -> tuple[PackedSequence, LayerState]:
         """In the order of the packed rows, which the output must keep."""
         sizes = x.batch_sizes
@@ -273,18 +301,31 @@ class MemoryRNN(MemoryLayer):
         return nn.functional.dropout(x, self.dropout, self.training) if self.dropout else x
 
     def _states(
-        self, state: LayerState | None, batch: int, batched: bool = True
+        self, state: InitialState | None, batch: int, batched: bool = True
     ) -> list[RNNState | None]:
         """The state to start from of each layer and direction, with a batch, checked."""
         layers = self.layers
         if state is None:
             return [None] * len(layers)
+        wanted = "an RNNState" if len(layers) == 1 else f"a tuple of {len(layers)} RNNStates"
+        parts: Any = state if isinstance(state, (tuple, list)) else (state,)
+        if parts and all(isinstance(part, Tensor) for part in parts):
+            names = "(h, c)" if self.has_c else "h"
+            shape = [len(layers), *([batch] if batched else []), self.hidden_size]
+            shapes = [list(part.shape) for part in parts]
+            expected = [shape] * (2 if self.has_c else 1)
+            if shapes != expected:
+                many = f" of {len(parts)}" if len(parts) > 1 else ""
+                raise TypeError(
+                    f"state must be {wanted} or None; got {type(state).__name__}{many}, which as "
+                    f"{names} must be {expected}; got {shapes}"
+                )
+            state = self._started_from(parts, batch, batched)
         several = type(state) in (LayeredState, tuple, list)
         states: list[Any] = list(state) if several else [state]
         if len(states) != len(layers) or not all(
             isinstance(layer_state, RNNState) for layer_state in states
         ):
-            wanted = "an RNNState" if len(layers) == 1 else f"a tuple of {len(layers)} RNNStates"
             many = f" of {len(states)}" if len(states) > 1 else ""
             raise TypeError(f"state must be {wanted} or None; got {type(state).__name__}{many}")
         checked: list[RNNState | None] = []
@@ -299,6 +340,16 @@ class MemoryRNN(MemoryLayer):
             layer_state.check(layer.first_state(0), layer.memory, layer.num_memories, batch)
             checked.append(layer_state)
         return checked
+
+    def _started_from(self, parts: tuple[Tensor, ...], batch: int, batched: bool) -> LayerState:
+        """The state with these h or (h, c) of all layers and directions, and empty memories."""
+        states: list[RNNState] = []
+        for place, layer in enumerate(self.layers):
+            h = parts[0][place]
+            empty = layer.first_state(batch)
+            empty = empty if batched else empty.without_batch()
+            states.append(empty._replace(controller=(h, parts[1][place]) if self.has_c else h))
+        return states[0] if len(states) == 1 else LayeredState(states)
 
     def _joined(self, states: list[RNNState], batched: bool = True) -> LayerState:
         states = states if batched else [state.without_batch() for state in states]

@@ -9,6 +9,7 @@ from torch import Tensor
 from pushpop.layers.cells import Controller
 from pushpop.memory import Memory, State
 from pushpop.memory.base import check_index
+from pushpop.memory.pytrees import register_state
 
 
 def memory_rows(index: Any, batch: int, memories: int) -> Any:
@@ -43,6 +44,18 @@ class RNNState(NamedTuple):
     def parts(self) -> tuple[Tensor, ...]:
         """The controller's tensors: (h,) or (h, c)."""
         return self.controller if isinstance(self.controller, tuple) else (self.controller,)
+
+    @property
+    def h(self) -> Tensor:
+        """The controller's h, [1, B, H] as `nn.LSTM` has it; [1, H] without a batch."""
+        return self.parts[0][None]
+
+    @property
+    def c(self) -> Tensor:
+        """An LSTM's c, shaped as h."""
+        if len(self.parts) == 1:
+            raise AttributeError("the state of this controller is h alone, as nn.GRU's is")
+        return self.parts[1][None]
 
     def rows(self, index: Any) -> "RNNState":
         """Some rows of the batch, in any order: a slice, a list or a tensor."""
@@ -128,6 +141,16 @@ class LayeredState(tuple[RNNState, ...]):
     """The states of several layers and directions, in the order of `nn.LSTM`: layer 0 forwards,
     layer 0 backwards if there is such a direction, layer 1 forwards, ..."""
 
+    @property
+    def h(self) -> Tensor:
+        """The controllers' h, [L * directions, B, H] as `nn.LSTM` has it."""
+        return torch.cat([state.h for state in self])
+
+    @property
+    def c(self) -> Tensor:
+        """The c of LSTMs, shaped as h."""
+        return torch.cat([state.c for state in self])
+
     def rows(self, index: Any) -> "LayeredState":
         """Some rows of the batch, in any order: a slice, a list or a tensor."""
         return LayeredState(state.rows(index) for state in self)
@@ -206,6 +229,14 @@ class HeadsState(NamedTuple):
         """One state of all their rows, one after the other."""
         memories = [state.memory for state in states]
         return cls(type(memories[0]).join(memories), states[0].heads)
+
+
+register_state(
+    LayeredState,
+    lambda states: {f"layer_{place}": state for place, state in enumerate(states)},
+    lambda *states: LayeredState(states),
+)
+torch.serialization.add_safe_globals([RNNState, LSTMState, HeadsState])  # trees as all named tuples
 
 
 def _controller(parts: tuple[Tensor, ...]) -> Controller:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pushpop.memory.mixing import Shifts
+from pushpop.memory.pytrees import register_state
 
 BACKENDS = ("auto", "fused", "triton", "parallel", "reference")
 """How something is computed: by compiled CPU kernels, by GPU kernels, by a closed form over whole
@@ -267,6 +268,11 @@ class TensorState:
     def __init__(self, cells: Tensor) -> None:
         self.cells = cells
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__init__ is TensorState.__init__:  # else it may hold more than cells
+            register_state(cls, _named_cells, cls)
+
     @property
     def batch_size(self) -> int:
         """B, the number of rows."""
@@ -299,6 +305,13 @@ class TensorState:
     def __repr__(self) -> str:
         batch, n_cells, width = self.cells.shape
         return f"{type(self).__name__}(batch={batch}, cells={n_cells}, width={width})"
+
+
+def _named_cells(state: TensorState) -> dict[str, Tensor]:
+    return {"cells": state.cells}
+
+
+register_state(TensorState, _named_cells, TensorState)
 
 
 class CellMemory(Memory[TensorState]):

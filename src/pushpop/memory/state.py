@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pushpop.memory.base import check_index
+from pushpop.memory.pytrees import register_state
 
 
 def strength_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -302,6 +303,13 @@ class MemoryState:
     def __repr__(self) -> str:
         n_cells = self.strengths.shape[1]
         return f"MemoryState(batch={self.batch_size}, cells={n_cells}, width={self.width})"
+
+
+register_state(
+    MemoryState,
+    lambda state: {"values": state.values, "strengths": state.strengths},
+    lambda values, strengths: MemoryState._from_store(Cells(values, strengths)),
+)
 
 
 def _live_rows(state: MemoryState) -> list[Tensor]:
