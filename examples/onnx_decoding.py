@@ -6,6 +6,7 @@ python examples/onnx_decoding.py step.onnx "a1 a2 a3"
 
 import json
 import sys
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,24 @@ class Decoder:
         self.dtype = {"tensor(float)": np.float32, "tensor(double)": np.float64}[
             self.step.get_outputs()[0].type
         ]
+
+    def read(self, line: str) -> list[str]:
+        """Split a line into source symbols, as the model that was exported does: without a text
+        form at spaces; with one as it says, features after a tab, as in V;PST, before the text."""
+        form = self.about["text"]
+        if form is None:
+            return line.split()
+        if form["normalise"] != "none":
+            line = unicodedata.normalize(form["normalise"].upper(), line)
+        text, _, features = line.partition("\t")
+        marks = [f"<{feature}>" for feature in features.split(";") if feature]
+        text = text.strip(" ")
+        return marks + (list(text) if form["source"] == "chars" else text.split())
+
+    def write(self, symbols: list[str]) -> str:
+        """Join target symbols to text."""
+        form = self.about["text"]
+        return ("" if form and form["target"] == "chars" else " ").join(symbols)
 
     def decode(self, source: list[str], most: int = 1000) -> list[str]:
         """Decode greedily until EOS; for a tagger, return one label a symbol."""
@@ -104,8 +123,8 @@ if __name__ == "__main__":
         print(f"{__doc__}\nexpected the file of a step, and a source", file=sys.stderr)
         sys.exit(2)
     decoder = Decoder(sys.argv[1])
-    known = decoder.about["vocabulary"]
-    for symbol in sys.argv[2].split():
+    known, symbols = decoder.about["vocabulary"], decoder.read(sys.argv[2])
+    for symbol in symbols:
         if symbol not in known["source"] and known.get("unknown") is None:
             sys.exit(f"{symbol!r} is no symbol of the model: {' '.join(known['source'])}")
-    print(*decoder.decode(sys.argv[2].split()))
+    print(decoder.write(decoder.decode(symbols)))

@@ -42,7 +42,6 @@ def test_unknown_command_exits_2_without_traceback() -> None:
         ("sample copy -n 1.5", "count is '1.5', expected a whole number"),
         ("sample copy more", "unrecognized arguments: more"),
         ("transduce copy --max-length x", "max_length is 'x', expected a whole number"),
-        ("", "required: COMMAND"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(
@@ -55,12 +54,21 @@ def test_a_wrong_command_line_is_one_line(
     assert message in printed.err
 
 
+def test_without_a_command_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    main([])
+    printed = capsys.readouterr()
+    assert printed.out.startswith("usage: pushpop")
+    assert "pushpop models" in printed.out
+    assert printed.err == ""
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
         ("models > /dev/full", 2, "No space left"),
         ("models >&-", 0, ""),
+        ("transduce reverse-stack </dev/null >&-", 2, "standard output is closed"),
         ("transduce reverse-stack <&-", 2, "standard input is closed"),
         ("transduce " + 300 * "a", 2, "File name too long"),
     ],

@@ -113,6 +113,9 @@ def main(args: list[str] | None = None) -> None:
         args = join_negatives(sys.argv[1:] if args is None else args)
         if args[:1] == ["--"]:  # torchrun passes on what separates its own options
             args = args[1:]
+        if not args:
+            main_parser().print_help()
+            return
         name = main_parser().parse_args(args[:1]).command
         values = vars(command_parser(name).parse_intermixed_args(args[1:]))
         given = {option: value for option, value in values.items() if value is not None}

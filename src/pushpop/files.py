@@ -4,6 +4,14 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from pushpop.errors import InputError
+
+
+def check_folder_of(path: Path) -> None:
+    """Refuse a file whose folder is missing, before the work whose result it is to hold."""
+    if not path.parent.is_dir():
+        raise InputError(f"{path.parent}: no such folder to write {path.name} into")
+
 
 def write_flushed(path: Path, data: bytes, mode: str = "wb") -> None:
     """Write a file and flush it to the disk."""

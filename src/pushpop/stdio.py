@@ -21,6 +21,11 @@ def use_utf8() -> None:
             )
 
 
+def output_is_closed() -> bool:
+    """Whether standard output was closed by who called."""
+    return getattr(sys.stdout, "name", "") == os.devnull
+
+
 def drop_output() -> None:
     """Drop what standard output could not take: it is not tried again when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -163,6 +163,28 @@ def test_lines_before_a_bad_one_are_answered(
     assert "sources.txt:3: unknown source symbol 'a999'" in printed.err
 
 
+def test_a_line_of_10_000_symbols_is_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    symbols = [f"a{100 + n % 28}" for n in range(10_000)]
+    (tmp_path / "sources.txt").write_text(" ".join(symbols))
+    main(["transduce", "reverse-stack", str(tmp_path / "sources.txt")])
+    assert capsys.readouterr().out.split() == symbols[::-1]
+
+
+def test_trace_refuses_what_it_cannot_write_or_draw_before_it_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "missing" / "trace.html"
+    assert f"{path.parent}: no such folder to write trace.html into" in refused(
+        capsys, "trace", "reverse-stack", "a1", "-o", str(path)
+    )
+    told = refused(
+        capsys, "trace", "reverse-stack", "--length", "10000", "-o", str(tmp_path / "t.html")
+    )
+    assert "the source has 10,000 symbols, expected at most 2,000 to draw every step" in told
+
+
 @pytest.mark.parametrize("text", ["a1 foo", "a\u0301 a1", "a1\x07"])
 def test_trace_refuses_what_transduce_refuses_in_the_same_words(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

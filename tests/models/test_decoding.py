@@ -168,6 +168,7 @@ def test_transduce_takes_and_gives_symbols_between_spaces(model: Transducer) -> 
     [
         (["a", "a d"], {}, "input 1: unknown source symbol 'd'"),
         (["x"], {}, "input 0: unknown source symbol 'x'"),
+        ([["a", "b"]], {}, "input 0: ['a', 'b']: expected a string, as in 'a b', or the numbers"),
         ([[0], [0, 3]], {}, "input 1: 3 is no source symbol's number, expected 0 to 2"),
         ([[-1]], {}, "input 0: -1"),
         ("a b", {}, "sources is the string 'a b', expected a list of strings"),

@@ -15,6 +15,7 @@ from pushpop import Tagger, Transducer, TransducerConfig
 from pushpop.errors import InputError
 from pushpop.models.export import export_onnx, source_graph
 from pushpop.tasks import Vocabulary
+from pushpop.tasks.pairs_text import TextForm
 from tests.models.examples import lively_model
 
 pytest.importorskip("onnx")
@@ -105,6 +106,23 @@ def test_an_encoder_equals_torch_at_any_length_and_batch(length: int, batch: int
     wanted = encoder(model.input_table(ids), torch.full((batch,), length))
     for found, tensor in zip(session.run(None, {"source": ids.numpy()}), wanted, strict=True):
         np.testing.assert_allclose(found, tensor.detach().numpy(), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_example_reads_and_writes_text_as_the_model_does(
+    example: ModuleType, tmp_path: Path
+) -> None:
+    vocabulary = Vocabulary(("a", "é", " ", "<PST>"), ("x", "y"))
+    form = TextForm("chars", "chars", features=True)
+    config = TransducerConfig(memory="stack", embedding=5, hidden=7, memory_width=4)
+    model = Transducer(config, vocabulary, text=form)
+    export_onnx(model, tmp_path / "step.onnx")
+    decoder = example.Decoder(tmp_path / "step.onnx")
+    line = " e\u0301 a\tPST"
+    symbols = decoder.read(line)
+    assert symbols == form.read_line(line) == ["<PST>", "é", " ", "a"]
+    (best,) = model.decode([line], max_length=20)[0]
+    assert decoder.write(decoder.decode(symbols, most=20)) == best.text
 
 
 @pytest.mark.slow

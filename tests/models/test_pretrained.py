@@ -221,6 +221,18 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
         edit_json(VOCABULARY, unknown="?"),
         "vocabulary.json: source vocabulary: lacks the unknown symbol '?'",
     ),
+    "an unknown symbol that is a list": (
+        edit_json(VOCABULARY, unknown=["a"]),
+        "vocabulary.json: source vocabulary: lacks the unknown symbol ['a']",
+    ),
+    "a symbol that is an escape": (
+        edit_json(VOCABULARY, source=["\x1b[31m"]),
+        "vocabulary.json: source vocabulary: '\\x1b[31m' is no symbol",
+    ),
+    "half a character": (
+        rewrite(VOCABULARY, lambda d: b'{"source": ["\\ud800"], "target": ["x"]}'),
+        "vocabulary.json: source vocabulary: '\\ud800' is no symbol",
+    ),
     "no digests": (edit_json(CONFIG, sha256={}), "sha256 has nothing, expected model.safetensors"),
     "another size": (
         edit_json(CONFIG, model__hidden=60000),

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from pushpop import Transducer, TransducerConfig
+from pushpop.models import encoder
 from pushpop.tasks import Vocabulary, batches, draw_batch, get_task
 from tests.models.examples import BODIES, READERS, VOCABULARY, batch_of, small_model
 
@@ -128,6 +129,18 @@ def test_a_model_that_reads_the_whole_source_wants_it_whole(body: str) -> None:
         model(torch.tensor([[0], [2], [3]]))
     with pytest.raises(ValueError, match="the whole source at once"):
         model.step(torch.tensor([0]))
+
+
+def test_scores_are_computed_a_part_at_a_time_where_nothing_is_learnt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = small_model("both")
+    inputs = torch.tensor([[0, 2, 3, 4, 1, 5, 6, 5]]).T
+    whole, _ = model(inputs)
+    monkeypatch.setattr(encoder, "SCORES_AT_ONCE", 12)  # two steps of the six scores
+    with torch.no_grad():
+        parts, _ = model(inputs)
+    torch.testing.assert_close(parts, whole)
 
 
 def test_dropout_is_at_work_in_training_and_only_there() -> None:

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pushpop.errors import InputError
+from pushpop.tasks.lines import LinesFile
 from pushpop.tasks.pairs_file import PairsFile, PairsOptions, read_pairs
-from pushpop.tasks.pairs_text import TextForm
+from pushpop.tasks.pairs_text import TextForm, count_lines
 
 GOOD = b"cat\tk ae t\ndog\td o g\nax\tae k s\n"
 
@@ -119,7 +120,10 @@ BAD_ROWS = {
     "bom in the middle": ("\ufeffcat\tk".encode(), ":4:1: a byte order mark inside the text"),
     "replacement character": ("c\ufffdt\tk".encode(), ":4:2: a replacement character"),
     "noncharacter": ("cat\uffff\tk".encode(), ":4:4: a character that does not exist"),
-    "too long": (b"a" * 20_001 + b"\tk", ":4:20001: 20,003 characters, expected at most 20,000"),
+    "too long": (
+        b"a" * 100_001 + b"\tk",
+        ":4:100001: 100,003 characters, expected at most 100,000",
+    ),
 }
 
 
@@ -188,6 +192,27 @@ def test_a_file_that_is_not_there_or_not_readable_is_refused(tmp_path: Path) -> 
         read_pairs(tmp_path)
     with pytest.raises(InputError, match="cannot be read"):
         read_pairs("nul\0name.tsv")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_named_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pairs.tsv")
+    with pytest.raises(InputError, match=r"pairs\.tsv: a pipe or a device, expected a file"):
+        read_pairs(tmp_path / "pairs.tsv")
+    with pytest.raises(InputError, match=r"pairs\.tsv: a pipe or a device, expected a file"):
+        LinesFile(tmp_path / "pairs.tsv")
+    assert count_lines(tmp_path / "pairs.tsv", 10) == 0
+
+
+def test_lists_that_spaces_split_into_symbols_that_hardly_recur_are_told(tmp_path: Path) -> None:
+    rows = [f"{day}, {year};\t{year}-{day:02}" for year in range(1900, 1960) for day in range(9)]
+    (told,) = read(tmp_path, "\n".join(f"{row} x{row}" for row in rows).encode()).describe_one_off()
+    assert "different symbols among" in told
+    assert "--target-symbols chars" in told
+    again = "\n".join(rows).encode()
+    assert not read(tmp_path, again, source_symbols="spaces").describe_one_off()
+    words = "\n".join(f"{n % 7} w{n % 50} w{n % 31}\tv{n % 50} v{n % 31}" for n in range(500))
+    assert not read(tmp_path, words.encode()).describe_one_off()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

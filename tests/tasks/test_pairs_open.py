@@ -88,7 +88,7 @@ def test_a_packed_line_without_end_is_refused_before_it_fills_the_memory(tmp_pat
     blocks = read_blocks(path)
     (_, found), *_ = next(lines_of(blocks))
     assert isinstance(found, BadLine)
-    assert found.what.startswith("more than 20,000 characters")
+    assert found.what.startswith("more than 100,000 characters")
 
 
 def test_lines_are_the_same_however_they_arrive() -> None:
@@ -128,15 +128,34 @@ def test_a_header_of_names_is_no_pair_and_that_is_said(header: bytes, tmp_path: 
     file = read(tmp_path, "pairs.csv", header + b"a,x\nb,y\n")
     assert len(file.pairs) == 2
     assert "; the first line is a header (" in file.describe()
+    tabs = header.replace(b", ", b",").replace(b",", b"\t").replace(b'"', b"")
+    file = read(tmp_path, "pairs.tsv", tabs + b"a\tx\nb\ty\n")
+    assert len(file.pairs) == 2
+    assert "; the first line is a header (" in file.describe()
+
+
+def test_pairs_of_a_program_have_no_header() -> None:
+    file = read_pairs("pairs.tsv", PairsOptions(columns="1,2"), b"source\ttarget\na\tx\n")
+    assert len(file.pairs) == 2
+
+
+def test_columns_are_found_by_the_names_in_the_first_line(tmp_path: Path) -> None:
+    data = b"id,Plural,Singular\n1,oxen,ox\n2,cats,cat\n"
+    file = read(tmp_path, "pairs.csv", data, columns="singular, plural")
+    assert [("".join(s), "".join(t)) for s, t in file.pairs] == [("ox", "oxen"), ("cat", "cats")]
+    assert "; the first line is a header (id, Plural, Singular)" in file.describe()
+    tabs = read(tmp_path, "p.tsv", data.replace(b",", b"\t"), columns="singular,plural")
+    assert tabs.pairs == file.pairs
+    with pytest.raises(InputError, match=r"pairs.csv:1: .*no 'plurals'; did you mean 'plural'"):
+        read(tmp_path, "pairs.csv", data, columns="singular,plurals")
+    with pytest.raises(InputError, match="only a header"):
+        read(tmp_path, "pairs.csv", b"a,b\n", columns="a,b")
 
 
 def test_other_first_lines_are_pairs_and_that_is_said_too(tmp_path: Path) -> None:
     file = read(tmp_path, "pairs.csv", b"word,sound\na,x\n")
     assert len(file.pairs) == 2
     assert "; the first line is a pair (word, sound)" in file.describe()
-    file = read(tmp_path, "pairs.tsv", b"source\ttarget\na\tx\n")
-    assert len(file.pairs) == 2
-    assert "the first line is read as a pair (source, target): take it out" in file.describe()
 
 
 BAD_ROWS = {

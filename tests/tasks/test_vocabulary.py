@@ -74,6 +74,10 @@ def test_an_unknown_symbol_is_named_with_its_nearest() -> None:
         ({"source": ["a", "a"], "target": []}, "source vocabulary: 'a' occurs twice"),
         ({"source": [], "target": [""]}, "target vocabulary: '' is no symbol"),
         ({"source": [1], "target": []}, "source vocabulary: 1 is no symbol"),
+        ({"source": ["a\nb"], "target": []}, r"source vocabulary: 'a\\nb' is no symbol"),
+        ({"source": [], "target": ["\x1b[31m"]}, r"target vocabulary: '\\x1b\[31m' is no symbol"),
+        ({"source": ["\ud800"], "target": []}, r"source vocabulary: '\\ud800' is no symbol"),
+        ({"source": ["a"], "target": ["a"], "unknown": ["a"]}, r"lacks the unknown symbol \['a'\]"),
     ],
 )
 def test_a_broken_vocabulary_is_refused(data: dict[str, object], message: str) -> None:

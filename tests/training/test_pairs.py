@@ -315,6 +315,25 @@ def test_nothing_is_warned_of_in_a_good_file(tmp_path: Path) -> None:
     ]
 
 
+def test_a_few_shared_pairs_are_told_in_proportion(tmp_path: Path) -> None:
+    path, valid = tmp_path / "pairs.tsv", tmp_path / "valid.tsv"
+    path.write_text("".join(f"{n}\tx\n" for n in range(100)))
+    valid.write_text("".join(f"{n}\tx\n" for n in range(98, 140)))
+    (warning,) = told(path, valid=str(valid))
+    assert warning.startswith("2 of the 42 validation pairs are also training pairs: validation ")
+    assert warning.endswith(" accuracy is 4.8% too high at most")
+
+
+def test_a_pair_too_long_for_the_machine_is_refused_before_training(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    long = "ab" * 20_000
+    path.write_text(f"{long}\t{long}\n" + "ab\tba\n" * 50)
+    with pytest.raises(InputError) as caught:
+        PairsFileData(tiny(path, attention=True, hold_out=0.02, batch_size=64, seed=1))
+    assert str(caught.value).startswith(f"{path}: the longest pair has 40,000 source and 40,000")
+    assert "or try a smaller --batch-size or --attention false" in str(caught.value)
+
+
 def test_a_column_that_is_dropped_is_warned_of_unless_it_was_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "three.tsv"
     path.write_text("".join(f"{n}\t{n}\tseen {n}\n" for n in range(10)))

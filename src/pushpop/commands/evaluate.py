@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,36 @@ from pushpop.options import Command, argument, option
 
 if TYPE_CHECKING:
     from pushpop.models import Transducer
+
+
+SECONDS = 10
+"""How often progress is told."""
+HARDLY_A_NUMBER = 1e300
+"""A perplexity that only broken weights have."""
+
+
+class Progress:
+    """Tells on stderr how far a long row of the table is."""
+
+    def __init__(self, lengths: str, sequences: int, longest: int) -> None:
+        from pushpop.evaluation import STEPS_AT_ONCE
+
+        rows = min(sequences, max(1, STEPS_AT_ONCE // (2 * longest + 2)))  # of a pass
+        self.lengths, self.passes, self.done = lengths, -(-sequences // rows), 0
+        self.began = self.told = time.monotonic()
+
+    def __call__(self) -> None:
+        """Note that a pass is done."""
+        self.done += 1
+        now = time.monotonic()
+        if now - self.told > SECONDS:
+            self.told = now
+            left = (now - self.began) / self.done * max(0, self.passes - self.done)
+            print(
+                f"pushpop: lengths {self.lengths}: {self.done} of about {self.passes:,} passes, "
+                f"about {left:,.0f} s left; --sequences asks for fewer",
+                file=sys.stderr,
+            )
 
 
 @dataclass(frozen=True)
@@ -45,7 +76,9 @@ class Evaluate(Command):
         False, "keep the figures in the run (lengths.json), for pushpop report; lengths one by one"
     )
     columns: str = option(
-        "", "the columns of the source and the target, as in 1,2 (with features: 1,3,2)"
+        "",
+        "the columns of the source and the target, as in 1,2 (with features: 1,3,2), or their "
+        "names in the first line",
     )
     skip_bad: bool = option(False, "leave bad rows out, and count them")
     beam: int = option(1, "how many predictions are pursued at once")
@@ -60,6 +93,7 @@ class Evaluate(Command):
         from pushpop.evaluation import evaluate as accuracy
         from pushpop.experiments.runs import check_saveable, save_length
         from pushpop.models import Tagger
+        from pushpop.models.decoding import NO_NUMBERS
         from pushpop.models.saving import find_model
         from pushpop.tasks import get_task, parse_lengths
         from pushpop.training.run import load_trained
@@ -88,8 +122,17 @@ class Evaluate(Command):
         grains = [name for name in ("accuracy", "coarse", "fine") if name != "accuracy" or tags]
         print(f"  lengths{''.join(f'{name:>10}' for name in grains)}  perplexity")
         for low, high in ranges:
-            row = accuracy(trained.model, drawn, (low, high), self.sequences, seed=self.seed)
             name = f"{low}-{high}" if low < high else str(low)
+            row = accuracy(
+                trained.model,
+                drawn,
+                (low, high),
+                self.sequences,
+                seed=self.seed,
+                between=Progress(name, self.sequences, high),
+            )
+            if row["perplexity"] >= HARDLY_A_NUMBER:
+                raise InputError(f"{trained.what}: {NO_NUMBERS}")
             scores = "".join(f"{row[grain]:10.3f}" for grain in grains)
             print(f"{name:>9}{scores}  {row['perplexity']:10.4g}", flush=True)
             if self.save:

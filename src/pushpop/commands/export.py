@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pushpop.errors import InputError
+from pushpop.files import check_folder_of
 from pushpop.options import Command, argument, option
 
 
@@ -25,9 +26,7 @@ class Export(Command):
     def execute(self) -> None:
         if not self.onnx:
             raise InputError("no file given: expected --onnx FILE, as in --onnx step.onnx")
-        folder = Path(self.onnx).parent
-        if not folder.is_dir():
-            raise InputError(f"{folder}: no such folder to write {Path(self.onnx).name} into")
+        check_folder_of(Path(self.onnx))
         import logging
 
         from pushpop.models.saving import find_model

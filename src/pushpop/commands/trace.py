@@ -5,12 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pushpop.errors import InputError
+from pushpop.files import check_folder_of
 from pushpop.options import Command, argument, option
 from pushpop.stdio import as_text
 
 if TYPE_CHECKING:
     from pushpop.models import Transducer
     from pushpop.viewer.tracing import Trace as ModelTrace
+
+LONGEST = 2_000
+"""Source symbols of which a picture can still be made, and looked at."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Trace(Command):
         path = Path(self.out)
         if path.suffix.lower() not in FORMATS:
             raise InputError(f"{self.out}: expected a name that ends in {', '.join(FORMATS)}")
+        check_folder_of(path)
         entry = open_model(self.model)
         if self.input is not None:
             wanted = (
@@ -81,6 +86,11 @@ class Trace(Command):
             )
         else:
             example = generate(drawn, self.length, self.seed)
+        if len(example.source) > LONGEST:
+            raise InputError(
+                f"the source has {len(example.source):,} symbols, expected at most {LONGEST:,} to "
+                "draw every step; pushpop transduce and pushpop evaluate take longer ones"
+            )
         traced = run(entry.model, example, name=entry.name, task=self.task or entry.task)
         answer = _answer(entry.model, traced)
         right = None if traced.target is None else traced.finished and answer == traced.target

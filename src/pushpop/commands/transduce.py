@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pushpop.devices import find_device, read_device
 from pushpop.errors import InputError
 from pushpop.options import Command, argument, option
+from pushpop.stdio import output_is_closed
 
 if TYPE_CHECKING:
     from pushpop.models import Hypothesis, Transducer
@@ -73,6 +74,8 @@ class Transduce(Command):
             check_sources_file(self.file)
         elif sys.stdin is None:
             raise InputError("standard input is closed, expected sources there, or a file of them")
+        if output_is_closed():
+            raise InputError("standard output is closed: the predictions would be lost")
         trained = load_trained(find_model(self.model)).model.to(find_device(self.device))
         decode = partial(
             trained.decode,

@@ -18,6 +18,10 @@ from pushpop.layers.inputs import pad
 from pushpop.models.body import Body, BodyState, RowLengths, SourceState
 from pushpop.models.config import TransducerConfig
 
+SCORES_AT_ONCE = 2**24
+"""Attention scores that are computed together where no gradient is wanted: what bounds the
+memory."""
+
 
 class SourceEncoder(nn.Module):
     """An LSTM in both directions, half of `hidden` each, and a projection to what the body reads.
@@ -50,8 +54,15 @@ class Attention(nn.Module):
 
     def forward(self, o: Tensor, keys: Tensor, present: Tensor) -> Tensor:
         """o [T, B, E], keys [S, B, K], present [S, B] -> [T, B, E]."""
-        context = torch.einsum("bts,sbk->tbk", self.weights(o, keys, present), keys)
-        return torch.tanh(self.output(torch.cat([o, context], dim=-1)))
+        # Without a gradient nothing is kept of the scores, so there need never be many at once.
+        at_once = len(o)
+        if at_once > 1 and not torch.is_grad_enabled():
+            at_once = max(1, SCORES_AT_ONCE // present.numel())
+        contexts = [
+            torch.einsum("bts,sbk->tbk", self.weights(some, keys, present), keys)
+            for some in torch.tensor_split(o, tuple(range(at_once, len(o), at_once)))
+        ]
+        return torch.tanh(self.output(torch.cat([o, torch.cat(contexts)], dim=-1)))
 
     def weights(self, o: Tensor, keys: Tensor, present: Tensor) -> Tensor:
         """How much each output attends to each source position: [B, T, S], rows that sum to 1."""

@@ -5,7 +5,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import torch
 
@@ -50,6 +50,11 @@ def parse_source(model: "Transducer", source: Source) -> ParsedSource:
         return ParsedSource.of(model, source_symbols(model, source))
     known = len(model.vocabulary.source)
     for number in source:
+        if not isinstance(number, SupportsIndex):
+            raise InputError(
+                f"{source!r}: expected a string, as in {' '.join(map(str, source))!r}, or the "
+                "numbers of source symbols"
+            )
         if not 0 <= number < known:
             raise InputError(f"{number} is no source symbol's number, expected 0 to {known - 1}")
     numbers = [int(number) for number in source]

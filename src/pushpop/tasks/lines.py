@@ -30,6 +30,7 @@ from pushpop.tasks.pairs_text import (
     check_line,
     is_csv,
     read_blocks,
+    refuse_pipe,
 )
 from pushpop.tasks.vocabulary import Vocabulary
 
@@ -124,6 +125,7 @@ class LinesFile:
 
     def _open(self) -> bytes | mmap.mmap:
         """The bytes of the file, unpacked; those of a plain file are on the disk."""
+        refuse_pipe(self.path)
         blocks = read_blocks(self.path)
         head = next(blocks)  # refuses what is no text
         with reading(self.path), open(self.path, "rb") as file:

@@ -4,6 +4,7 @@ Batch n is a function of the seed and n: an epoch's order is drawn from (seed, e
 replaced by the unknown symbol from (seed, n). So a run can be taken up in the middle of an epoch.
 """
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -21,6 +22,8 @@ POOL = 16
 """Batches whose pairs are sorted by length together: longer rows share a batch with longer ones."""
 UNKNOWN_RATE, UNKNOWN_RATE_RARE = 0.005, 0.2
 """How often a symbol is read as unknown in training; and one that occurs in a single pair."""
+SCORES = 4
+"""Copies of attention's scores: before the mask, after it, the weights, and their gradient."""
 
 
 def vocabulary_of(pairs: Sequence[Pair]) -> Vocabulary:
@@ -61,6 +64,34 @@ def batches_of_epoch(
     rows = np.concatenate(parts)
     batches = [rows[i : i + batch_size] for i in range(0, len(rows), batch_size)]
     return [batches[k] for k in np.argsort(rng.random(len(batches)), kind="stable")]
+
+
+def check_memory(pairs: Pairs, batch_size: int, floats: int, *, attention: bool) -> None:
+    """Refuse pairs of which a batch, padded to the longest, is far beyond the machine's memory.
+
+    Training keeps so many `floats` of each step, and with attention `SCORES` of each step and
+    source position.
+    """
+    steps = pairs.source_lengths + pairs.target_lengths + 2
+    kept = steps * (floats + (SCORES * (pairs.source_lengths + 2) if attention else 0))
+    row, rows = int(kept.argmax()), min(batch_size, len(pairs))
+    needed, there = 4 * rows * int(kept[row]), memory_of_machine()
+    if needed > there:
+        less = " or --attention false" if attention else ""
+        raise InputError(
+            f"the longest pair has {pairs.source_lengths[row]:,} source and "
+            f"{pairs.target_lengths[row]:,} target symbols: a batch of {rows} padded to it takes "
+            f"about {needed / 1e9:,.0f} GB, and the machine has {there / 1e9:,.0f}; leave such "
+            f"pairs out, or try a smaller --batch-size{less}"
+        )
+
+
+def memory_of_machine() -> int:
+    """Bytes of memory, as far as the system says."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on every system
+        return 16 * 10**9
 
 
 class PairsData:

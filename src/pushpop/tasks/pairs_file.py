@@ -5,6 +5,7 @@ user or guessed, and said.
 """
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from pushpop.errors import InputError, reading
+from pushpop.errors import InputError, did_you_mean, reading
 from pushpop.tasks.pairs_text import (
     FEATURE_SEPARATOR,
     BadLine,
@@ -24,6 +25,7 @@ from pushpop.tasks.pairs_text import (
     is_csv,
     lines_of,
     read_blocks,
+    refuse_pipe,
 )
 
 HEADER_NAMES = {
@@ -57,8 +59,6 @@ class Separator:
 
     name: str
     mark: str
-    may_have_header: bool = False
-    """A first line of nothing but names of columns is no pair."""
 
     def row(self, where: str, line: str) -> Row:
         """The fields of a line."""
@@ -107,7 +107,7 @@ class CSV(Separator):
         return line.find(self.mark, at)
 
 
-SEPARATORS = {"tabs": Separator("tab", "\t"), "csv": CSV("comma", ",", may_have_header=True)}
+SEPARATORS = {"tabs": Separator("tab", "\t"), "csv": CSV("comma", ",")}
 
 
 def is_header(fields: Sequence[str]) -> bool:
@@ -116,6 +116,8 @@ def is_header(fields: Sequence[str]) -> bool:
     return len(names) > 1 and len(set(names)) == len(names) and HEADER_NAMES.issuperset(names)
 
 
+MANY_SYMBOLS, ONE_OFF = 300, 0.25
+"""More different symbols than that, and than this share of all, are hardly words."""
 LOOKED_AT = 2000
 """Rows that a guess is based on."""
 
@@ -142,17 +144,33 @@ class Columns:
         return ", ".join(f"{name} in column {number + 1}" for name, number in names)
 
 
-def parse_columns(text: str) -> Columns:
-    """Read `1,2` (source, target) or `1,3,2` (source, target, features)."""
-    parts = text.replace(" ", "").split(",")
-    if not 2 <= len(parts) <= 3 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+def parse_columns(text: str) -> list[str]:
+    """Split `1,2` (source, target) or `1,3,2` (source, target, features), or names of a header."""
+    parts = [part.strip().lower() for part in text.split(",")]
+    named = not any(re.fullmatch(r"-?\d*", part) for part in parts)
+    numbered = all(part.isdecimal() and int(part) > 0 for part in parts)
+    if not 2 <= len(parts) <= 3 or not (named or numbered):
         raise InputError(
             f"columns is {text!r}, expected the numbers of the source and the target column, as in "
-            "1,2, or of source, target and features, as in 1,3,2; the first column is 1"
+            "1,2, or of source, target and features, as in 1,3,2 (the first column is 1), or their "
+            "names in the first line, as in source,target"
         )
-    numbers = [int(part) - 1 for part in parts]
-    if len(set(numbers)) < len(numbers):
+    if len(set(parts)) < len(parts):
         raise InputError(f"columns is {text!r}: the same column twice")
+    return parts
+
+
+def find_columns(text: str, first: Row) -> Columns:
+    """The columns that a user has told, by number or by their names in the first line."""
+    parts = parse_columns(text)
+    names = [field.strip().lower() for field in first.fields]
+    unknown = [part for part in parts if not part.isdecimal() and part not in names]
+    if unknown:
+        raise InputError(
+            f"{first.where}: columns is {text!r}, expected names of columns in the first line "
+            f"({_shorten(first.fields)}): no {unknown[0]!r}{did_you_mean(unknown[0], names)}"
+        )
+    numbers = [int(part) - 1 if part.isdecimal() else names.index(part) for part in parts]
     return Columns(numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else None)
 
 
@@ -226,6 +244,7 @@ class PairsFile:
     digest: str  # SHA-256 of the file
     skipped: list[str]  # a message for each bad row
     header: str = ""  # what was taken for the first line, if that is not obvious
+    guessed: frozenset[str] = frozenset()  # sides whose symbols were guessed to be between spaces
 
     def describe(self) -> str:
         """How the file was read, in a line."""
@@ -249,6 +268,20 @@ class PairsFile:
             f"{self.path}: {what} {', '.join(map(str, unused))} {verb} not used; give --columns "
             f"{used} if that is meant, or the columns to use"
         )
+
+    def describe_one_off(self) -> list[str]:
+        """The sides that were split at spaces by a guess into symbols that hardly ever recur."""
+        described = []
+        for place, name in enumerate(("source", "target")):
+            counts = Counter(chain.from_iterable(pair[place] for pair in self.pairs))
+            total = counts.total()
+            if name in self.guessed and len(counts) > max(MANY_SYMBOLS, ONE_OFF * total):
+                described.append(
+                    f"{self.path}: {len(counts):,} different symbols among the {total:,} between "
+                    f"spaces of the {name}s, too rare to be learnt; give --{name}-symbols chars if "
+                    "each character is to be a symbol"
+                )
+        return described
 
     def describe_repeated(self) -> str:
         """How many pairs are different, if more than a tenth are repeated."""
@@ -274,9 +307,10 @@ def read_pairs(
 
     `raw` is what the file holds, if that is in memory and not on the disk.
     """
-    options, path = options or PairsOptions(), Path(path)
+    options, path, in_memory = options or PairsOptions(), Path(path), raw is not None
     if raw is None and not path.is_dir():
         with reading(path):
+            refuse_pipe(path)
             raw = path.read_bytes()
     separator = SEPARATORS["csv" if is_csv(path) else "tabs"]
     skipped: list[str] = []
@@ -295,14 +329,14 @@ def read_pairs(
                 rows.append(separator.row(f"{path}:{number}", line))
         except BadRow as error:
             refuse(error)
-    header = _header(rows, separator)
     if not rows:
         what = f"no good row; {skipped[0]}" if skipped else "only blank lines"
         raise InputError(f"{path}: {what}, expected pairs of strings")
-    if options.columns:
-        columns = parse_columns(options.columns)
-    else:
-        columns = guess_columns([row.fields for row in rows], rows[0].where, separator.name)
+    asked_for = find_columns(options.columns, rows[0]) if options.columns else None
+    header = "" if in_memory else _header(rows, options.columns, separator)
+    columns = asked_for or guess_columns(
+        [row.fields for row in rows], rows[0].where, separator.name
+    )
     form = _form(rows, columns, options)
     pairs = []
     for row in rows:
@@ -311,9 +345,13 @@ def read_pairs(
         except BadRow as error:
             refuse(error)
     if not pairs:
-        raise InputError(f"{path}: no good row; the first: {skipped[0]}")
+        what = f"no good row; the first: {skipped[0]}" if skipped else "only a header"
+        raise InputError(f"{path}: {what}")
     digest = sha256(raw or b"").hexdigest()
-    return PairsFile(path, pairs, form, columns, digest, skipped, header)
+    told = {"source": options.source_symbols, "target": options.target_symbols}
+    split = {"source": form.source == "spaces", "target": form.target == "spaces"}
+    guessed = frozenset(side for side in told if split[side] and not told[side])
+    return PairsFile(path, pairs, form, columns, digest, skipped, header, guessed)
 
 
 def pair_key(pair: Pair) -> tuple[str, ...]:
@@ -323,19 +361,20 @@ def pair_key(pair: Pair) -> tuple[str, ...]:
     return (*source, "\t", *target)
 
 
-def _header(rows: list[Row], separator: Separator) -> str:
-    """Take the header of a CSV file out, and say what was taken for the first line."""
-    if not rows:
-        return ""
-    shown = ", ".join(rows[0].fields)
-    if len(shown) > 40:
-        shown = f"{shown[:40]}..."
-    if is_header(rows[0].fields):
-        if separator.may_have_header and len(rows) > 1:
-            del rows[0]
-            return f"; the first line is a header ({shown})"
-        return f"; the first line is read as a pair ({shown}): take it out if it is a header"
-    return f"; the first line is a pair ({shown})" if separator.may_have_header else ""
+def _header(rows: list[Row], told: str, separator: Separator) -> str:
+    """Take a header out, and say what was taken for the first line, if that is not obvious."""
+    shown = _shorten(rows[0].fields)
+    by_name = told and not parse_columns(told)[0].isdecimal()
+    if by_name or (len(rows) > 1 and is_header(rows[0].fields)):
+        del rows[0]
+        return f"; the first line is a header ({shown})"
+    return f"; the first line is a pair ({shown})" if separator.mark == "," else ""
+
+
+def _shorten(fields: Sequence[str]) -> str:
+    """Fields for a message."""
+    shown = ", ".join(fields)
+    return shown if len(shown) <= 40 else f"{shown[:40]}..."
 
 
 def _form(rows: Sequence[Row], columns: Columns, options: PairsOptions) -> TextForm:

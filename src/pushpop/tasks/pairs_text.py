@@ -57,6 +57,7 @@ def count_lines(path: str | Path, most: int) -> int:
     """The lines of a file, at most so many; 0 if it cannot be read, which its reader will tell."""
     lines = 0
     try:
+        refuse_pipe(path)
         for block in read_blocks(path):
             lines += block.count(b"\n")
             if lines >= most:
@@ -64,6 +65,13 @@ def count_lines(path: str | Path, most: int) -> int:
     except InputError:
         return 0
     return lines
+
+
+def refuse_pipe(path: str | Path) -> None:
+    """Refuse a named pipe or a device, whose reading may never end; those that a shell opens for a
+    process, as in /dev/stdin, may be read."""
+    if Path(path).exists() and not Path(path).is_file() and not str(path).startswith("/dev/"):
+        raise InputError(f"{path}: a pipe or a device, expected a file")
 
 
 def read_blocks(path: str | Path, raw: bytes | None = None) -> Iterator[bytes]:
@@ -129,7 +137,7 @@ def _check_head(path: Path, head: bytes) -> None:
         raise InputError(f"{path}:1: lines end with CR alone; save it with LF or CRLF")
 
 
-LONGEST = 20_000
+LONGEST = 100_000
 """Characters in a line: far beyond any pair that a model could learn."""
 
 MOST_BYTES = 4 * LONGEST + 100

@@ -9,6 +9,7 @@ Source and target symbols have ids of their own in the input table even where th
 string. Nothing ever has to predict padding, SOS or SEP, so the output table has no row for them.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,11 @@ from pushpop.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from pushpop.tasks.base import IntArray
+
+
+NO_TEXT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters, line breaks among them, and half characters: no line of text has them, and a
+terminal or a page may obey them."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +52,12 @@ class Vocabulary:
         for side, symbols in (("source", self.source), ("target", self.target)):
             seen: set[str] = set()
             for symbol in symbols:
-                if not isinstance(symbol, str) or not symbol:
+                if not isinstance(symbol, str) or not symbol or NO_TEXT.search(symbol):
                     raise InputError(f"{side} vocabulary: {symbol!r} is no symbol")
                 if symbol in seen:
                     raise InputError(f"{side} vocabulary: {symbol!r} occurs twice")
                 seen.add(symbol)
-            if self.unknown is not None and self.unknown not in seen:
+            if self.unknown is not None and self.unknown not in symbols:
                 raise InputError(f"{side} vocabulary: lacks the unknown symbol {self.unknown!r}")
         if self.blank is not None and self.blank not in self.source:
             raise InputError(f"source vocabulary: lacks the blank {self.blank!r}")

@@ -220,7 +220,10 @@ class TrainConfig:
         group="files of pairs",
     )
     hold_out: float = option(0.1, "the share of the pairs that is held out then", above=0)
-    columns: str = option("guess", "of a file: source,target or source,target,features, as in 1,2")
+    columns: str = option(
+        "guess",
+        "of a file: source,target or source,target,features, as in 1,2, or names of the first line",
+    )
     source_symbols: Side = option("guess", "the source is chars or spaces (between symbols)")
     target_symbols: Side = option("guess", "the same for the target")
     normalise: Normalise = option("nfc", "the Unicode form of the text: nfc, nfkc or none")

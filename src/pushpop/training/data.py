@@ -12,7 +12,7 @@ from pushpop.evaluation import evaluate, score
 from pushpop.models import Tagger, Transducer
 from pushpop.tasks import Batch, LengthRange, Vocabulary, batch_rng, batches, get_task
 from pushpop.tasks.batching import BATCH_MAKERS
-from pushpop.tasks.pairs import PairsData, encode_pairs, hold_out, vocabulary_of
+from pushpop.tasks.pairs import PairsData, check_memory, encode_pairs, hold_out, vocabulary_of
 from pushpop.tasks.pairs_file import PairsFile, PairsOptions, pair_key, read_pairs
 from pushpop.tasks.pairs_text import TextForm, is_pairs_file
 from pushpop.training.config import TrainConfig
@@ -140,6 +140,11 @@ class PairsFileData(Data):
                 raise InputError(f"{config.task}: {error}; or give --valid FILE") from None
         self.vocabulary = vocabulary_of(pairs)
         self.pairs = PairsData(pairs, self.vocabulary, config.batch_size, config.form)
+        floats = 12 * (config.hidden + config.embedding)  # kept of a step, measured
+        try:
+            check_memory(self.pairs.pairs, config.batch_size, floats, attention=config.attention)
+        except InputError as error:
+            raise InputError(f"{config.task}: {error}") from None
         self.epoch = self.pairs.batches_per_epoch
         self.validation = encode_pairs(held, self.vocabulary)
         trained = {pair_key(pair) for pair in pairs}
@@ -194,10 +199,15 @@ class PairsFileData(Data):
             file.describe_unused() for file in self.files[:1]
         ]  # the others are read like it
         warnings += [file.describe_repeated() for file in self.files]
+        warnings += self.files[0].describe_one_off()
         if self.seen:
+            share = self.seen / len(self.validation)
+            doubt = f"is {share:.1%} too high at most"
+            if share > 0.1:
+                doubt = "says little about new ones"
             warnings.append(
                 f"{self.seen:,} of the {len(self.validation):,} validation pairs are also training "
-                "pairs: validation accuracy says little about new ones"
+                f"pairs: validation accuracy {doubt}"
             )
         return [text for text in warnings if text]
 
