@@ -3,12 +3,19 @@
 import json
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import torch
 
-from pushpop import Transducer, TransducerConfig
+from pushpop import MemoryRNN, Transducer, TransducerConfig
 from pushpop.errors import InputError
-from pushpop.evaluation import evaluate, evaluate_lengths, score
+from pushpop.evaluation import (
+    accuracy_by_length,
+    evaluate,
+    evaluate_lengths,
+    score,
+    without_reads,
+)
 from pushpop.tasks import Pairs, batch_rng, draw_batch, get_task
 from pushpop.tasks.synthetic import Copy
 from tests.models.examples import BODIES, READERS, VOCABULARY, lively_model, small_model
@@ -160,3 +167,50 @@ def test_between_is_called_after_every_pass() -> None:
 def test_a_model_of_another_task_is_refused() -> None:
     with pytest.raises(InputError, match="other symbols than the task 'copy'"):
         evaluate(small_model(), get_task("copy"))
+
+
+def test_accuracy_by_length_has_parts_of_about_as_many_pairs() -> None:
+    lengths = np.array([3, 1, 1, 2, 9, 4, 4, 4])
+    right = np.array([True, True, False, True, False, True, True, False])
+    assert accuracy_by_length(lengths, right, parts=2) == [
+        {"lengths": [1, 3], "pairs": 4, "accuracy": 0.75},
+        {"lengths": [4, 9], "pairs": 4, "accuracy": 0.5},
+    ]
+    assert [row["lengths"] for row in accuracy_by_length(lengths, right)] == [
+        [1, 1], [2, 3], [4, 9],
+    ]  # fmt: skip
+    (row,) = accuracy_by_length(np.array([5]), np.array([True]))
+    assert row == {"lengths": [5, 5], "pairs": 1, "accuracy": 1.0}
+
+
+@pytest.mark.parametrize("memory", ["stack", "deque", "tape"])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+def test_without_reads_whole_sequences_run_as_steps_with_zeros_in_their_place(
+    memory: str, cell: str
+) -> None:
+    torch.manual_seed(1)
+    config = TransducerConfig(memory, cell=cell, embedding=4, hidden=5, memory_width=3, memories=2)
+    model = Transducer(config, VOCABULARY)
+    blind = without_reads(model)
+    assert blind is not None
+    inputs = torch.randint(VOCABULARY.input_size, (6, 2))
+    (layer,) = [module for module in model.modules() if isinstance(module, MemoryRNN)]
+
+    def cut(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        seen = arguments[0].clone()
+        seen[:, 4:] = 0  # the input is 4 wide
+        return (seen, *arguments[1:])
+
+    with torch.no_grad():
+        usual = model(inputs)[0]
+        layer.cell.register_forward_pre_hook(cut)
+        state, stepped = None, []
+        for ids in inputs:
+            logits, state = model.step(ids, state)
+            stepped.append(logits)
+        torch.testing.assert_close(blind(inputs)[0], torch.stack(stepped))
+    assert not torch.allclose(usual, blind(inputs)[0])
+
+
+def test_without_a_memory_there_are_no_reads_to_leave_out() -> None:
+    assert without_reads(lively_model("lstm-1")) is None

@@ -6,6 +6,7 @@ exactly what free-running greedy decoding gives. A tagger is fed nothing of its 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from math import exp, isfinite
 from typing import Any
@@ -15,10 +16,13 @@ import torch
 from torch import nn
 
 from pushpop.errors import InputError
+from pushpop.layers.memory_layer import MemoryLayer
 from pushpop.models import Tagger, Transducer
 from pushpop.models.decoding import NO_NUMBERS, evaluating
 from pushpop.tasks import LengthRange, Pairs, Task, batch_rng
 from pushpop.tasks.base import IntArray
+
+BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
 SEQUENCES = 1000
 """How many sequences a round of testing draws, as in the paper."""
@@ -104,6 +108,32 @@ def evaluate_lengths(
         evaluate(model, task, (length, length), sequences, seed=seed, stream=stream)
         for length in lengths
     ]
+
+
+def accuracy_by_length(lengths: IntArray, right: BoolArray, parts: int = 4) -> list[dict[str, Any]]:
+    """The share of right targets by source length, in parts of about as many pairs each."""
+    known, counts = np.unique(lengths, return_counts=True)
+    part_of_length = np.ceil(np.cumsum(counts) * parts / len(lengths))
+    rows = []
+    for part in np.unique(part_of_length):
+        inside = np.isin(lengths, known[part_of_length == part])
+        ends = [int(lengths[inside].min()), int(lengths[inside].max())]
+        accuracy = float(np.mean(right[inside]))
+        rows.append({"lengths": ends, "pairs": int(inside.sum()), "accuracy": accuracy})
+    return rows
+
+
+@torch.no_grad()
+def without_reads(model: Transducer) -> Transducer | None:
+    """A copy of a model whose controllers see zeros in the place of every read; `None` if it has no
+    memory."""
+    blind = deepcopy(model)
+    layers = [module for module in blind.modules() if isinstance(module, MemoryLayer)]
+    for layer in layers:  # a controller sees its input, and after it the reads
+        weight = layer.cell.weight_ih
+        assert isinstance(weight, nn.Parameter)
+        weight[:, layer.input_size :] = 0
+    return blind if layers else None
 
 
 @torch.no_grad()

@@ -151,8 +151,9 @@ def test_a_file_is_evaluated(run: Path, capsys: pytest.CaptureFixture[str]) -> N
     main(["evaluate", str(run), pairs, "--worst", "2"])
     printed = capsys.readouterr().out
     assert "16 pairs" in printed
-    for name in ("accuracy", "word error rate", "symbol error rate"):
+    for name in ("accuracy", "word error rate", "symbol error rate", "without memory"):
         assert name in printed
+    assert "\nlength " in printed
     assert len(printed.split("worst: source, target, prediction\n")[1].splitlines()) == 2
     main(["evaluate", str(run), pairs, "--as-json"])
     figures = json.loads(capsys.readouterr().out)

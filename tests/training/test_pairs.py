@@ -13,7 +13,7 @@ from pushpop.training.data import PairsFileData, make_data
 from pushpop.training.loop import Session
 from pushpop.training.run import default_directory, load_trained
 from pushpop.training.schedule import Progress
-from pushpop.training.view import View
+from pushpop.training.view import PlainView, View
 from tests.training.runs import remains
 
 TINY: dict[str, Any] = {
@@ -75,6 +75,27 @@ def test_a_run_validates_every_epoch_and_keeps_the_best_model(tmp_path: Path) ->
     model = Transducer.from_pretrained(tmp_path / "run")
     assert model.text is not None
     assert len(model.transduce(["01010", "11111"])) == 2
+
+
+def test_the_end_of_a_run_says_how_right_it_is_by_length_and_without_its_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, other = tmp_path / "pairs.tsv", tmp_path / "other.tsv"
+    path.write_text("".join(f"{'ab' * n}\t{'ba' * n}\n" for n in range(1, 6)) * 4)
+    other.write_text("".join(f"{'ab' * n}\t{'ba' * n}\n" for n in range(2, 10)))
+    config = tiny(path, valid=str(other), epochs=2)
+    report = train(config, tmp_path / "run", PlainView())
+    assert report["trained_lengths"] == [2, 10]
+    rows = report["by_length"]
+    assert [row["lengths"] for row in rows] == [[4, 6], [8, 10], [12, 14], [16, 18]]
+    assert [row["pairs"] for row in rows] == [2, 2, 2, 2]
+    assert 0 <= report["without_memory"] <= 1
+    printed = capsys.readouterr().out
+    assert "trained on sources of 2 to 10 symbols" in printed
+    assert "length 16-18" in printed
+    assert "without memory" in printed
+    alone = train(tiny(path, memory="none", epochs=1), tmp_path / "alone")
+    assert "without_memory" not in alone
 
 
 def test_validation_pairs_can_be_given(tmp_path: Path) -> None:

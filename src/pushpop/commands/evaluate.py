@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pushpop.devices import find_device, read_device
 from pushpop.errors import InputError
@@ -12,6 +12,7 @@ from pushpop.options import Command, argument, option
 
 if TYPE_CHECKING:
     from pushpop.models import Transducer
+    from pushpop.models.text import PairScores
 
 
 SECONDS = 10
@@ -145,6 +146,7 @@ class Evaluate(Command):
         from pushpop.tasks.pairs_file import PairsOptions, read_pairs
         from pushpop.tasks.pairs_text import TextForm
         from pushpop.training.parallel import torch_threads
+        from pushpop.training.view import describe_memory_use
 
         form = model.text or TextForm("spaces", "spaces", normalise="none")
         labels = isinstance(model, Tagger) and model.vocabulary.blank is None
@@ -172,8 +174,33 @@ class Evaluate(Command):
         print(f"word error rate    {figures['word_error_rate']:7.2%}   those that are not")
         what = "labels that are wrong" if labels else "edits a symbol of the targets"
         print(f"symbol error rate  {figures['symbol_error_rate']:7.2%}   {what}")
+        with torch_threads(1):
+            examined = _examine(model, scores)
+        for line in describe_memory_use(examined, scores.accuracy):
+            print(line)
         shown = scores.worst(self.worst)
         if shown:
             print("\nworst: source, target, prediction")
             for prediction in shown:
                 print(describe_prediction(model, prediction))
+
+
+def _examine(model: "Transducer", scores: "PairScores") -> dict[str, Any]:
+    """How right predictions are by source length, and what the model has right without its memory,
+    in one teacher-forced pass."""
+    import numpy as np
+
+    from pushpop.evaluation import accuracy_by_length, score, without_reads
+    from pushpop.tasks.pairs import encode_pairs
+
+    lengths = np.array([len(prediction.source) for prediction in scores.predictions])
+    right = np.array([not prediction.distance for prediction in scores.predictions])
+    figures: dict[str, Any] = {"by_length": accuracy_by_length(lengths, right)}
+    blind = without_reads(model)
+    if blind is not None and model.vocabulary.blank is None:
+        pairs = [(prediction.source, prediction.wanted) for prediction in scores.predictions]
+        alone = score(blind, encode_pairs(pairs, model.vocabulary))
+        known = set(model.vocabulary.target)
+        spelt = np.array([known.issuperset(wanted) for _, wanted in pairs])
+        figures["without_memory"] = float(np.mean((alone.correct == alone.symbols) & spelt))
+    return figures

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pushpop.errors import InputError
-from pushpop.evaluation import evaluate, score
+from pushpop.evaluation import BoolArray, Scores, accuracy_by_length, evaluate, score, without_reads
 from pushpop.models import Tagger, Transducer
 from pushpop.tasks import Batch, LengthRange, Vocabulary, batch_rng, batches, get_task
 from pushpop.tasks.batching import BATCH_MAKERS
@@ -38,6 +38,10 @@ class Data(ABC):
         self, model: Transducer, stream: str, index: int, between: Callable[[], None]
     ) -> dict[str, Any]:
         """What a model gets right, as plain values by name; `between` is called now and then."""
+
+    def examine(self, model: Transducer, between: Callable[[], None]) -> dict[str, Any]:
+        """What a report says of the model that is kept, besides a test."""
+        return {}
 
     def test_is_due(self, step: int) -> bool:
         """Whether it is time for a test after so many batches."""
@@ -151,6 +155,7 @@ class PairsFileData(Data):
         self.seen = sum(pair_key(pair) in trained for pair in held)
         known = set(self.vocabulary.target)
         self.in_vocabulary = np.array([known.issuperset(target) for _, target in held])
+        self.lengths = sorted({len(source) for source, _ in pairs})
 
     @property
     def test_every(self) -> int:
@@ -170,8 +175,7 @@ class PairsFileData(Data):
         It is what greedy decoding gets right (see `evaluation`). A target with a symbol that was
         not there in training counts as wrong.
         """
-        scores = score(model, self.validation, between=between)
-        right = (scores.correct == scores.symbols) & self.in_vocabulary
+        scores, right = self._score(model, between)
         valid = {
             "pairs": len(self.validation),
             "accuracy": float(np.mean(right)),
@@ -180,6 +184,23 @@ class PairsFileData(Data):
             "perplexity": scores.perplexity,
         }
         return {"valid": valid}
+
+    def examine(self, model: Transducer, between: Callable[[], None]) -> dict[str, Any]:
+        """Accuracy on the validation pairs by source length, and without what the memory reads."""
+        _, right = self._score(model, between)
+        said: dict[str, Any] = {
+            "trained_lengths": [self.lengths[0], self.lengths[-1]],
+            "by_length": accuracy_by_length(self.validation.source_lengths, right),
+        }
+        blind = without_reads(model)
+        if blind is not None:
+            said["without_memory"] = float(np.mean(self._score(blind, between)[1]))
+        return said
+
+    def _score(self, model: Transducer, between: Callable[[], None]) -> tuple[Scores, BoolArray]:
+        """What a model does on the validation pairs, and which targets it has right."""
+        scores = score(model, self.validation, between=between)
+        return scores, (scores.correct == scores.symbols) & self.in_vocabulary
 
     def messages(self) -> list[str]:
         """How the files were read, and what is held out."""

@@ -341,6 +341,7 @@ class Session:
             **({"epochs": progress.epochs, "waited": progress.waited} if progress.epoch else {}),
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             **self.evaluate(model, "final", 0),
+            **self.data.examine(model, self.signals.check),
         }
         if kept_step != progress.step:
             report["last"] = self.evaluate(self.trainer.model, "final", 0)

@@ -18,6 +18,8 @@ from pushpop.training.config import TrainConfig
 from pushpop.training.schedule import Progress
 
 BARS = "▁▂▃▄▅▆▇█"
+HARDLY_USED = 0.8
+"""A memory is hardly used if this share of what a model has right is right without its reads."""
 
 
 class View:
@@ -63,6 +65,11 @@ class PlainView(View):
     def end(self, report: dict[str, Any]) -> None:
         self.close()
         self.message(f"final {describe_end(report)}")
+        if "by_length" in report:
+            shortest, longest = report["trained_lengths"]
+            self.message(f"trained on sources of {shortest} to {longest} symbols; validation:")
+            for line in describe_memory_use(report, report["valid"]["accuracy"]):
+                self.message(line)
 
 
 class LiveView(PlainView):
@@ -260,6 +267,18 @@ def describe_end(report: dict[str, Any]) -> str:
     """The final accuracies, and which batch's weights they are of unless the last."""
     kept = "" if report["kept_step"] == report["step"] else f"  kept: batch {report['kept_step']}"
     return f"{accuracies(report)}{kept}  {report['seconds']:.0f} s"
+
+
+def describe_memory_use(figures: dict[str, Any], accuracy: float) -> Iterator[str]:
+    """Accuracy by source length and without the memory's reads, a line each."""
+    for row in figures["by_length"]:
+        low, high = row["lengths"]
+        name = f"length {low}-{high}" if low < high else f"length {low}"
+        yield f"{name:<19}{row['accuracy']:7.2%}   of {row['pairs']:,} pairs"
+    if "without_memory" in figures:
+        alone = figures["without_memory"]
+        verdict = ": the memory is hardly used" if alone >= HARDLY_USED * accuracy > 0 else ""
+        yield f"without memory     {alone:7.2%}   with all reads set to 0{verdict}"
 
 
 def sparkline(values: list[float], width: int = 40) -> str:
