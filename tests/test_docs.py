@@ -60,6 +60,29 @@ def test_the_example_of_own_pairs_runs(
     assert (tmp_path / "inflector" / "config.json").exists()
 
 
+def test_the_example_of_molecules_runs_and_its_molecules_are_those_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = runpy.run_path(str(ROOT / "examples" / "molecules.py"))
+    kept = (ROOT / "examples" / "molecules.smi").read_text().splitlines()
+    assert example["made"](len(kept)) == kept
+    assert len(set(kept)) == len(kept) == 1000
+    example["main"](["--epochs", "1", "--count", "9", "--memory", "stack"])
+    assert "some of the molecules that it writes:" in capsys.readouterr().out
+    assert (tmp_path / "runs" / "molecules-stack" / "config.json").exists()
+
+
+def test_molecules_are_told_apart_by_what_is_wrong() -> None:
+    pytest.importorskip("rdkit")
+    example = runpy.run_path(str(ROOT / "examples" / "molecules.py"))
+    wrong = [
+        example["what_is_wrong"](text) for text in ("CC(=O)O", "CC(=O", "C1CC", "C(C)(C)(C)(C)C")
+    ]
+    assert wrong == ["", "syntax", "syntax", "chemistry"]
+    assert example["judge"](["CC", "C(", "CC", "N"]).startswith("valid: 75.0% of 4 molecules; ")
+
+
 OWN_DATA = (ROOT / "docs" / "own-data.md").read_text("utf-8")
 
 

@@ -62,12 +62,13 @@ def test_the_values_shown_are_those_that_a_config_has() -> None:
         "recipe pushpop": TrainConfig("copy", recipe="pushpop"),
         "a file": TrainConfig("pairs.tsv"),
         "a file of labels": TrainConfig("pairs.tsv", form="tagger"),
+        "a file of lines": TrainConfig("lines.txt", form="lm"),
     }
     told_otherwise = ("recipe", "push_bias", "pop_bias", "form")  # given here, or "auto"
     for name in OPTIONS:
         values = option_values(name)
         for who, config in configs.items():
-            fallback = values.get("a file") if who == "a file of labels" else None
+            fallback = values.get("a file") if who.startswith("a file of") else None
             wanted = values.get(who) or fallback or values["default"]
             found = getattr(config, name)
             found = "none" if found is None or found == "" else str(found).lower()

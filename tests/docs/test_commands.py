@@ -113,6 +113,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = TrainConfig(str(folder / "pairs.tsv"), epochs=1, valid=str(folder / "dev.tsv"), **small)
     train(pairs, runs / "pairs-deque-seed0")
     shutil.copytree(runs / "pairs-deque-seed0", runs / "dates-queue-seed0")
+    molecules = (ROOT / "examples" / "molecules.smi").read_text().splitlines()[:20]
+    for name in ("molecules.smi", "test.smi"):
+        (folder / name).write_text("\n".join([*molecules, "CC(=O)Oc1ccccc1C(=O)O"]))
+    lines = TrainConfig(str(folder / "molecules.smi"), memory="deque", epochs=1, **small)
+    train(lines, runs / "molecules-deque-seed0")
     for name in ("smoke", "table"):
         shutil.copytree(runs / "copy-queue-seed0", runs / name / "copy-queue-seed0")
     for task, memory, where in (("reverse", "stack", "chomsky"), ("odds-first", "queue", "")):

@@ -8,7 +8,8 @@ import pytest
 
 from pushpop.errors import InputError
 from pushpop.tasks import Vocabulary
-from pushpop.tasks.lines import LinesData, LinesFile, encode_lines, parse_column
+from pushpop.tasks.lines import LinesData, LinesFile, encode_lines
+from pushpop.tasks.pairs_text import parse_column
 
 
 def written(folder: Path, text: str, name: str = "lines.txt") -> Path:
@@ -30,7 +31,6 @@ def test_lines_are_symbols_by_number_and_blank_ones_are_left_out(tmp_path: Path,
     assert file.lengths.tolist() == [5, 2, 1]
     assert file.alphabet == set("C(=O)äbz")
     assert file.describe() == f"{file.path}: 3 lines; characters, 8 different ones; NFC"
-    assert [file.where(row) for row in range(3)] == [f"{file.path}:{n}" for n in (1, 4, 5)]
 
 
 def test_symbols_between_spaces_are_recognised_or_told(tmp_path: Path) -> None:
@@ -84,10 +84,17 @@ def test_bad_lines_are_left_out_and_counted_if_wanted(tmp_path: Path) -> None:
     )
 
 
-def test_lines_with_other_symbols_are_found(tmp_path: Path) -> None:
-    file = LinesFile(written(tmp_path, "ab\nbxa\nc\n"))
-    assert list(file.rows_with_other_symbols(Vocabulary((), tuple("abc")))) == [(1, "x")]
-    assert not list(file.rows_with_other_symbols(Vocabulary((), tuple("abcx"))))
+def test_a_line_with_a_symbol_that_is_not_known_is_named_or_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path, "ab\n\nbxa\nc\n")
+    assert LinesFile(path).known_rows(Vocabulary((), tuple("abcx"))) == [0, 1, 2]
+    vocabulary = Vocabulary((), tuple("abc"))
+    with pytest.raises(InputError, match=f"^{path}:3: unknown symbol 'x', which no line of train"):
+        LinesFile(path).known_rows(vocabulary)
+    file = LinesFile(path, skip_bad=True)
+    assert file.known_rows(vocabulary) == [0, 2]
+    assert "1 bad line skipped" in file.describe_skipped()
+    with pytest.raises(InputError, match="no good line; "):
+        LinesFile(path, skip_bad=True).known_rows(Vocabulary((), ("z",)))
 
 
 def test_an_epoch_has_every_line_once_and_batches_of_like_length(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_saved_options_are_read_as_they_were_whatever_the_recipe() -> None:
 
 def test_an_unknown_recipe_is_refused_by_name() -> None:
     told = (
-        "mine.yaml: recipe is 'pushpp', expected paper, pushpop, chomsky, pairs, labels; "
+        "mine.yaml: recipe is 'pushpp', expected paper, pushpop, chomsky, pairs, labels, lm; "
         "did you mean 'pushpop'"
     )
     with pytest.raises(InputError, match=told):

@@ -6,6 +6,7 @@ Heavy imports stand inside the methods, so that `pushpop --help` is quick.
 from pushpop.commands.check import Check
 from pushpop.commands.evaluate import Evaluate
 from pushpop.commands.export import Export
+from pushpop.commands.generate import Generate
 from pushpop.commands.listing import Models, Sample, Sizes, Tasks, Version
 from pushpop.commands.report import Report
 from pushpop.commands.serve import Serve
@@ -24,6 +25,7 @@ COMMANDS: dict[str, type[Command]] = {
     "train": Train,
     "evaluate": Evaluate,
     "transduce": Transduce,
+    "generate": Generate,
     "export": Export,
     "sweep": Sweep,
     "report": Report,

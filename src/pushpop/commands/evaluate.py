@@ -11,7 +11,7 @@ from pushpop.errors import InputError
 from pushpop.options import Command, argument, option
 
 if TYPE_CHECKING:
-    from pushpop.models import Transducer
+    from pushpop.models import LanguageModel, Transducer
     from pushpop.models.text import PairScores
 
 
@@ -47,11 +47,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class Evaluate(Command):
-    """Print coarse and fine accuracy of a trained model, or how right it is on a file of pairs.
+    """Print coarse and fine accuracy of a trained model, or how right it is on a file.
 
     Examples:
         pushpop evaluate reverse-stack --lengths 64,128,256,512
         pushpop evaluate runs/pairs-deque-seed0 test.tsv --worst 20
+        pushpop evaluate runs/lines-deque-seed0 test.txt
     """
 
     model: str = argument(
@@ -59,8 +60,8 @@ class Evaluate(Command):
         "or the name of a model that comes with pushpop"
     )
     pairs: str | None = argument(
-        "a file of pairs, as in test.tsv, for a model that was trained on such a file; the "
-        "options from --columns on are about it",
+        "a file of pairs, as in test.tsv, or of lines, as in test.txt, for a model that was "
+        "trained on such a file; the options from --columns on are about it",
         count="?",
     )
     lengths: str = option(
@@ -79,7 +80,7 @@ class Evaluate(Command):
     columns: str = option(
         "",
         "the columns of the source and the target, as in 1,2 (with features: 1,3,2), or their "
-        "names in the first line",
+        "names in the first line; of lines, the one to read, as in 1",
     )
     skip_bad: bool = option(False, "leave bad rows out, and count them")
     beam: int = option(1, "how many predictions are pursued at once")
@@ -93,7 +94,7 @@ class Evaluate(Command):
         read_device("device", self.device)
         from pushpop.evaluation import evaluate as accuracy
         from pushpop.experiments.runs import check_saveable, save_length
-        from pushpop.models import Tagger
+        from pushpop.models import LanguageModel, Tagger
         from pushpop.models.decoding import NO_NUMBERS
         from pushpop.models.saving import find_model
         from pushpop.tasks import get_task, parse_lengths
@@ -110,6 +111,14 @@ class Evaluate(Command):
             find_model(self.model), self.task or None, checkpoint=self.checkpoint
         )
         trained.model.to(find_device(self.device))
+        if isinstance(trained.model, LanguageModel):
+            if self.pairs is None:
+                raise InputError(
+                    f"{self.model}: a language model: expected lines to test it on, as in pushpop "
+                    f"evaluate {self.model} test.txt"
+                )
+            self._print_perplexity(self.pairs, trained.model, trained.what)
+            return
         if self.pairs is not None:
             self._score_pairs(self.pairs, trained.model, trained.what)
             return
@@ -183,6 +192,36 @@ class Evaluate(Command):
             print("\nworst: source, target, prediction")
             for prediction in shown:
                 print(describe_prediction(model, prediction))
+
+    def _print_perplexity(self, path: str, model: "LanguageModel", what: str) -> None:
+        """Print how likely the lines of a file are."""
+        from math import log2
+
+        from pushpop.evaluation import score
+        from pushpop.tasks.lines import LinesFile, encode_lines
+        from pushpop.tasks.pairs_text import TextForm, parse_column
+        from pushpop.training.parallel import torch_threads
+
+        form = model.text or TextForm("spaces", "spaces", normalise="none")
+        column = parse_column(self.columns) if self.columns else None
+        file = LinesFile(path, column, form.target, form.normalise, self.skip_bad)
+        rows = file.known_rows(model.vocabulary)
+        if file.skipped:
+            print("pushpop:", file.describe_skipped(), file=sys.stderr)
+        with torch_threads(1):
+            scores = score(model, encode_lines(file, rows, model.vocabulary))
+        symbols = int(scores.symbols.sum())
+        figures = {
+            "perplexity": scores.perplexity,
+            "bits": log2(scores.perplexity),
+            "nats_a_line": scores.nll / len(rows),
+        }
+        if self.as_json:
+            print(json.dumps({"lines": len(rows), "symbols": symbols, **figures}))
+            return
+        print(f"{what} on {path}, {len(rows):,} lines, {symbols:,} symbols, ends included")
+        for name, figure in figures.items():
+            print(f"{name.replace('_', ' '):12} {figure:9.4f}")
 
 
 def _examine(model: "Transducer", scores: "PairScores") -> dict[str, Any]:

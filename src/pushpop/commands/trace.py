@@ -10,7 +10,8 @@ from pushpop.options import Command, argument, option
 from pushpop.stdio import as_text
 
 if TYPE_CHECKING:
-    from pushpop.models import Transducer
+    from pushpop.models import LanguageModel, Transducer
+    from pushpop.viewer.tracing import Example
     from pushpop.viewer.tracing import Trace as ModelTrace
 
 LONGEST = 2_000
@@ -30,8 +31,8 @@ class Trace(Command):
         "the name of a shipped model, or the folder of a saved model or of a training run"
     )
     input: str | None = argument(
-        "symbols separated by spaces (a model of a file of pairs: text as in the file); by "
-        "default a source of the task",
+        "symbols separated by spaces (a model of a file: text as in the file); by default a "
+        "source of the task, or a line that a language model generates",
         count="?",
     )
     out: str = option(
@@ -52,6 +53,7 @@ class Trace(Command):
 
     def execute(self) -> None:
         from pushpop.commands.transduce import parse_line, say_unknown
+        from pushpop.models import LanguageModel
         from pushpop.models.text import target_symbols, unknown_symbols
         from pushpop.viewer.export import FORMATS, export
         from pushpop.viewer.tracing import Example, generate, open_model
@@ -63,7 +65,9 @@ class Trace(Command):
             raise InputError(f"{self.out}: expected a name that ends in {', '.join(FORMATS)}")
         check_folder_of(path)
         entry = open_model(self.model)
-        if self.input is not None:
+        if isinstance(entry.model, LanguageModel):
+            example = self._line(entry.model)
+        elif self.input is not None:
             wanted = (
                 None
                 if self.target is None
@@ -96,7 +100,10 @@ class Trace(Command):
         right = None if traced.target is None else traced.finished and answer == traced.target
         wanted_text = traced.target_text(traced.target or ())
         verdict = {None: "", True: "  (right)", False: f"  (expected {wanted_text})"}[right]
-        print(f"{traced.source_text()} ||| {traced.target_text(answer)}{verdict}", flush=True)
+        shown = traced.target_text(answer) + verdict
+        if not isinstance(entry.model, LanguageModel):
+            shown = f"{traced.source_text()} ||| {shown}"
+        print(shown, flush=True)
         if traced.memory == "none":
             if entry.model.config.memory != "none":
                 raise InputError(
@@ -108,14 +115,28 @@ class Trace(Command):
             print(text)
         print(f"wrote {path}")
 
+    def _line(self, model: "LanguageModel") -> "Example":
+        """The line that a language model reads: INPUT, or one that it generates."""
+        from pushpop.models.text import target_symbols
+        from pushpop.viewer.tracing import Example
+
+        if self.target is not None or self.task is not None:
+            raise InputError(
+                f"{self.model}: a language model: expected neither --target nor --task"
+            )
+        drawn = self.input is None
+        text = model.generate(1, seed=self.seed)[0] if drawn else as_text(self.input or "")
+        model.parse_line(text, "input")
+        return Example(tuple(target_symbols(model, text)))
+
 
 def _answer(model: "Transducer", traced: "ModelTrace") -> tuple[str, ...]:
     """What `pushpop transduce` writes: source symbols in the place of unknown ones, but for labels,
     which are no source symbols."""
-    from pushpop.models import Hypothesis, Tagger
+    from pushpop.models import Hypothesis, LanguageModel, Tagger
     from pushpop.models.text import copy_unknown
 
-    if isinstance(model, Tagger):
+    if isinstance(model, Tagger | LanguageModel):
         return tuple(traced.output)
     vocabulary = model.vocabulary
     ids = vocabulary.encode_target(traced.output) + vocabulary.target_output_start

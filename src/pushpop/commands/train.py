@@ -21,6 +21,7 @@ class Train(Command):
         pushpop train reverse --memory stack --recipe pushpop --until-solved
         pushpop train pairs.tsv --valid dev.tsv      your own pairs: source, tab, target
         pushpop train labels.csv --form tagger       a label for every source symbol
+        pushpop train lines.txt --form lm            lines, to generate more of them
         pushpop train copy --memory queue            the paper's protocol
         pushpop train --resume runs/copy-queue-seed0 --steps 20000
         pushpop train copy --recipe pushpop --print-config > mine.yaml
@@ -142,9 +143,9 @@ def describe_values(name: str) -> str:
 def option_values(name: str) -> dict[str, str]:
     """The default of an option, and what it is under the recipes that have another value: of a
     stack and the default lengths, of the Chomsky-hierarchy tasks, of few pairs in a file and of
-    many."""
+    many, of labels, and of few lines and of many."""
     from pushpop.training.config import DEFAULTS
-    from pushpop.training.recipes import FEW_PAIRS, RECIPES, pairs_of
+    from pushpop.training.recipes import FEW_PAIRS, RECIPES, SEEN_LINES, lm_of, pairs_of
 
     default = DEFAULTS[name]
     longest = int(DEFAULTS["train_lengths"].partition("-")[2])
@@ -154,6 +155,9 @@ def option_values(name: str) -> dict[str, str]:
         {"recipe": "pairs", **pairs_of(count)}.get(name, default) for count in (0, FEW_PAIRS)
     )
     labels = {**RECIPES["labels"]("", "", longest), "recipe": "labels"}.get(name, default)
+    lines, more_lines = (
+        {"recipe": "lm", **lm_of(count)}.get(name, default) for count in (0, SEEN_LINES)
+    )
     values = {"default": _shown(default)}
     if pushpop != default:
         values["recipe pushpop"] = _shown(pushpop)
@@ -165,6 +169,10 @@ def option_values(name: str) -> dict[str, str]:
         values["a file"] += f", from {FEW_PAIRS:,} pairs on {_shown(many)}"
     if labels != few:
         values["a file of labels"] = _shown(labels)
+    if lines != few or more_lines != lines:
+        values["a file of lines"] = _shown(lines)
+    if more_lines != lines:
+        values["a file of lines"] += f", from {SEEN_LINES:,} on {_shown(more_lines)}"
     return values
 
 

@@ -64,6 +64,7 @@ class Transduce(Command):
             if getattr(self, name) < least:
                 raise InputError(f"{name} is {getattr(self, name)}, expected {least} or more")
         read_device("device", self.device)
+        from pushpop.models import LanguageModel
         from pushpop.models.saving import find_model
         from pushpop.models.text import unknown_symbols
         from pushpop.tasks.pairs_text import lines_of, read_blocks, unpacked
@@ -77,6 +78,11 @@ class Transduce(Command):
         if output_is_closed():
             raise InputError("standard output is closed: the predictions would be lost")
         trained = load_trained(find_model(self.model)).model.to(find_device(self.device))
+        if isinstance(trained, LanguageModel):
+            raise InputError(
+                f"{self.model}: a language model has no source: expected pushpop generate or "
+                "pushpop evaluate"
+            )
         decode = partial(
             trained.decode,
             beam=max(self.beam, self.nbest),

@@ -323,7 +323,8 @@ def last_figures(job: Job) -> tuple[int, str]:
     if "test" in last:
         parts.append("test {:.3f}/{:.3f}".format(*main_scores(last["test"])))
     elif "valid" in last:
-        parts.append(f"accuracy {last['valid']['accuracy']:.3f}")
+        figure = "accuracy" if "accuracy" in last["valid"] else "perplexity"
+        parts.append(f"{figure} {last['valid'][figure]:.3f}")
     return last["step"], "  ".join(parts)
 
 

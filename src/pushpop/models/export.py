@@ -207,7 +207,7 @@ def _step_graph(model: Transducer) -> Any:
         "vocabulary": model.vocabulary.to_dict(),
         "text": None if model.text is None else model.text.to_dict(),
         "SOS": None if tags else model.vocabulary.SOS,
-        "SEP": None if tags else model.vocabulary.SEP,
+        "SEP": None if tags or not model.vocabulary.source else model.vocabulary.SEP,
         "EOS": None if tags else model.vocabulary.EOS,
         "source_input_start": model.vocabulary.source_input_start,
         "target_input_start": model.vocabulary.target_input_start,

@@ -5,15 +5,16 @@ of a thousand are those that are drawn when ten are asked for.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, did_you_mean
 from pushpop.models.config import TransducerConfig, check_no_source
 from pushpop.models.decoding import (
     Hypothesis,
@@ -91,6 +92,30 @@ class LanguageModel(Transducer):
             )
         super().__init__(config, vocabulary, metadata, text, **scales)
 
+    @classmethod
+    def fit(  # type: ignore[override]  # lines, not pairs
+        cls,
+        lines: Iterable[str],
+        valid: Iterable[str] | None = None,
+        *,
+        run: str | PathLike[str] | None = None,
+        show: bool = False,
+        **options: Any,
+    ) -> "LanguageModel":
+        """A model trained on lines.
+
+        Args:
+            lines: what to train on.
+            valid: what to validate on after every epoch; `None`: a tenth of the lines, at most
+                10,000.
+            run: a directory to train in, which can be resumed; `None`: one that is removed.
+            show: whether to print how it goes.
+            options: those of `TrainConfig`, as for `Transducer.fit`.
+        """
+        model = super().fit(lines, valid, run=run, show=show, **options)
+        assert isinstance(model, LanguageModel)
+        return model
+
     def make_batch(self, pairs: Pairs) -> Batch:
         """The targets of pairs as lines."""
         return make_line_batch(pairs, self.vocabulary)
@@ -98,10 +123,17 @@ class LanguageModel(Transducer):
     def parse_line(self, line: str, where: str) -> list[int]:
         """The numbers of a line's symbols; an error begins with `where`."""
         try:
-            return list(map(int, self.vocabulary.encode_target(target_symbols(self, line))))
+            return self.encode_line(target_symbols(self, line))
         except InputError as error:
-            message = str(error).replace("unknown target symbol", "unknown symbol")
-            raise InputError(f"{where}: {message}") from None
+            raise InputError(f"{where}: {error}") from None
+
+    def encode_line(self, symbols: Sequence[str]) -> list[int]:
+        """The numbers of a line's symbols, all of which must be known."""
+        for symbol in symbols:
+            if not self.vocabulary.knows("target", symbol):
+                hint = did_you_mean(symbol, self.vocabulary.target)
+                raise InputError(f"unknown symbol {symbol!r}{hint}")
+        return list(map(int, self.vocabulary.encode_target(symbols)))
 
     @torch.no_grad()
     def log_probability(self, lines: Sequence[str], batch_size: int = 64) -> list[float]:
@@ -162,10 +194,9 @@ class LanguageModel(Transducer):
         prefix: str = "",
         seed: int | None = None,
         unique: bool = False,
-        between: Callable[[], None] | None = None,
     ) -> Iterator[Hypothesis]:
         """As `generate`, batch by batch as they are drawn, with the log probabilities of what comes
-        after the prefix, and whether lines have ended; `between` is called before every step."""
+        after the prefix, and whether lines have ended."""
         sampling = sampling or Sampling()
         check_at_least(0, count=count)
         start = self.parse_line(prefix, "prefix")
@@ -176,14 +207,13 @@ class LanguageModel(Transducer):
             )
         if seed is None:
             seed = int(torch.randint(2**62, ()))
-        lines = self._lines(start, sampling, seed, between, None if unique else count)
+        lines = self._lines(start, sampling, seed, None if unique else count)
         return _distinct(lines, count) if unique else lines
 
     @torch.no_grad()
     def _lines(
-        self, prefix: list[int], sampling: Sampling, seed: int,
-        between: Callable[[], None] | None, count: int | None,
-    ) -> Iterator[Hypothesis]:  # fmt: skip
+        self, prefix: list[int], sampling: Sampling, seed: int, count: int | None
+    ) -> Iterator[Hypothesis]:
         """So many lines, or lines without end."""
         device = self.output_table.weight.device
         read = [self.vocabulary.SOS, *(self.vocabulary.target_input_start + k for k in prefix)]
@@ -197,17 +227,14 @@ class LanguageModel(Transducer):
             rng = batch_rng(seed, "generate", first // TOGETHER)
             limit = sampling.max_length - len(prefix)
             with evaluating(self):
-                drawn = self._draw_batch(
-                    logits[every], state.rows(every), limit, sampling, rng, between
-                )
+                drawn = self._draw_batch(logits[every], state.rows(every), limit, sampling, rng)
             for ids, score, finished in drawn:
                 line = hypothesis(self.vocabulary, [*start, *ids], score, finished)
                 yield replace(line, target=line.symbols, text=target_text(self, line.symbols))
 
     def _draw_batch(
-        self, logits: Tensor, state: Any, limit: int, sampling: Sampling,
-        rng: np.random.Generator, between: Callable[[], None] | None,
-    ) -> Iterator[tuple[list[int], float, bool]]:  # fmt: skip
+        self, logits: Tensor, state: Any, limit: int, sampling: Sampling, rng: np.random.Generator
+    ) -> Iterator[tuple[list[int], float, bool]]:
         """Output ids without EOS, score, and whether it has ended, line by line."""
         n_lines, device = len(logits), logits.device
         rows = np.arange(n_lines)  # which line a row of the batch belongs to
@@ -215,11 +242,9 @@ class LanguageModel(Transducer):
         scores, finished, lengths = np.zeros(n_lines), np.zeros(n_lines, bool), np.zeros_like(rows)
         columns: list[IntArray] = []  # ids of all lines, step by step; past a line's end, any
         while alive.any():
-            if between is not None:
-                between()
             log_chances = log_probabilities(logits)
-            numbers = torch.from_numpy(rng.random(TOGETHER)[rows]).to(device, log_chances.dtype)
-            chosen = sampling.choose(log_chances, numbers)
+            numbers = torch.from_numpy(rng.random(TOGETHER)[rows]).to(log_chances.dtype)
+            chosen = sampling.choose(log_chances, numbers.to(device))
             ids = chosen.cpu().numpy()
             gained = log_chances.gather(1, chosen[:, None])[:, 0].cpu().numpy()
             ended = alive & (ids == self.vocabulary.EOS)

@@ -5,8 +5,7 @@ A plain file stays on the disk and is mapped into memory; what gzip has packed i
 """
 
 import mmap
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -15,27 +14,26 @@ from typing import Literal
 import numpy as np
 
 from pushpop.errors import InputError, reading
-from pushpop.tasks.base import IntArray, Pairs, batch_rng
+from pushpop.tasks.base import IntArray, Pairs
 from pushpop.tasks.batching import Batch, make_line_batch
-from pushpop.tasks.pairs import batches_of_epoch
+from pushpop.tasks.pairs import Epochs
 from pushpop.tasks.pairs_file import HEADER_NAMES, LOOKED_AT, SEPARATORS, BadRow, guess_symbols
 from pushpop.tasks.pairs_text import (
     BOM,
-    GZIP,
     GZIP_START,
     BadLine,
     Normalise,
     Symbols,
     TextForm,
     check_line,
+    check_text,
     is_csv,
+    is_smiles,
     read_blocks,
     refuse_pipe,
 )
 from pushpop.tasks.vocabulary import Vocabulary
 
-SMILES = ".smi"
-"""Files of molecules: what comes after the first space or tab of a line is a name."""
 HEADERS = HEADER_NAMES | {"smiles", "selfies", "line", "lines", "text", "sequence", "sequences"}
 
 
@@ -48,6 +46,7 @@ class LinesFile:
         symbols: "chars", "spaces" (between symbols), or "": guessed.
         normalise: the Unicode form of the text.
         skip_bad: whether bad lines are left out, and counted, rather than refused.
+        raw: what the file holds, if that is in memory and not on the disk.
     """
 
     def __init__(
@@ -57,14 +56,15 @@ class LinesFile:
         symbols: Symbols | Literal[""] = "",
         normalise: Normalise = "nfc",
         skip_bad: bool = False,
+        raw: bytes | None = None,
     ) -> None:
         self.path, self.column, self.skip_bad = Path(path), column, skip_bad
         self.skipped: list[str] = []
         self.header = ""
         self._csv = is_csv(path)
-        self._names = str(path).lower().removesuffix(GZIP).endswith(SMILES)
+        self._names = is_smiles(path)
         self._separator = SEPARATORS["csv" if self._csv else "tabs"]
-        self._bytes = self._open()
+        self._bytes = self._open(raw)
         first = [text for _, text in islice(self._texts(), LOOKED_AT)]
         guessed = symbols or guess_symbols(first)
         self.form = TextForm(guessed, guessed, False, normalise)
@@ -90,20 +90,27 @@ class LinesFile:
         start = int(self._starts[row])
         return self.form.target_symbols(self._field(f"{self.path}", self._line(start)))
 
-    def rows_with_other_symbols(self, vocabulary: Vocabulary) -> Iterator[tuple[int, str]]:
-        """The lines that a vocabulary has no numbers for, and a symbol of each."""
+    def known_rows(self, vocabulary: Vocabulary) -> list[int]:
+        """The lines with no other symbols than these: all of them, unless bad ones are skipped."""
         known = set(vocabulary.target)
         if self.alphabet <= known:
-            return
+            return list(range(len(self)))
+        rows = []
         for row in range(len(self)):
             unknown = [symbol for symbol in self[row] if symbol not in known]
-            if unknown:
-                yield row, unknown[0]
-
-    def where(self, row: int) -> str:
-        """The file and the number of a line in it, for a message."""
-        number = self._bytes[: int(self._starts[row])].count(b"\n") + 1
-        return f"{self.path}:{number}"
+            if not unknown:
+                rows.append(row)
+                continue
+            number = self._bytes[: int(self._starts[row])].count(b"\n") + 1
+            message = f"{self.path}:{number}: unknown symbol {unknown[0]!r}"
+            if not self.skip_bad:
+                raise InputError(
+                    f"{message}, which no line of training has; --skip-bad leaves such lines out"
+                )
+            self.skipped.append(message)
+        if not rows:
+            raise InputError(f"{self.path}: no good line; {self.skipped[0]}")
+        return rows
 
     def describe(self) -> str:
         """How the file was read, in a line."""
@@ -123,11 +130,14 @@ class LinesFile:
         lines = "1 bad line" if len(self.skipped) == 1 else f"{len(self.skipped):,} bad lines"
         return f"{self.path}: {lines} skipped, the first: {self.skipped[0]}"
 
-    def _open(self) -> bytes | mmap.mmap:
+    def _open(self, raw: bytes | None) -> bytes | mmap.mmap:
         """The bytes of the file, unpacked; those of a plain file are on the disk."""
-        refuse_pipe(self.path)
-        blocks = read_blocks(self.path)
+        if raw is None:
+            refuse_pipe(self.path)
+        blocks = read_blocks(self.path, raw)
         head = next(blocks)  # refuses what is no text
+        if raw is not None:
+            return raw
         with reading(self.path), open(self.path, "rb") as file:
             if file.read(2) == GZIP_START:
                 return head + b"".join(blocks)
@@ -191,33 +201,19 @@ class LinesFile:
         return False
 
 
-class LinesData:
-    """Some lines of a file in batches, epoch after epoch, without end."""
+class LinesData(Epochs):
+    """Some lines of a file in batches."""
 
     def __init__(
         self, file: LinesFile, rows: Sequence[int], vocabulary: Vocabulary, batch_size: int
     ) -> None:
-        self.file, self.vocabulary, self.batch_size = file, vocabulary, batch_size
-        self._rows = np.asarray(rows)
-        self._order = lru_cache(maxsize=2)(self._draw_order)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """How many batches it takes to see every line once; the last may be smaller."""
-        return -(-len(self) // self.batch_size)
+        self.file, self.vocabulary, self._rows = file, vocabulary, np.asarray(rows)
+        super().__init__(file.lengths[self._rows], batch_size)
 
     def batch(self, seed: int, index: int) -> Batch:
         """Batch `index` of all epochs."""
-        epoch, place = divmod(index, self.batches_per_epoch)
-        rows = self._rows[self._order(seed, epoch)[place]]
+        rows = self._rows[self.rows(seed, index)]
         return make_line_batch(encode_lines(self.file, rows, self.vocabulary), self.vocabulary)
-
-    def _draw_order(self, seed: int, epoch: int) -> list[IntArray]:
-        rng = batch_rng(seed, "epoch", epoch)
-        return batches_of_epoch(rng, self.file.lengths[self._rows], self.batch_size)
 
 
 def encode_lines(file: LinesFile, rows: Sequence[int] | IntArray, vocabulary: Vocabulary) -> Pairs:
@@ -225,10 +221,18 @@ def encode_lines(file: LinesFile, rows: Sequence[int] | IntArray, vocabulary: Vo
     return Pairs.of([((), vocabulary.encode_target(file[int(row)]).tolist()) for row in rows])
 
 
-def parse_column(text: str) -> int:
-    """Read the number of a column, as in 1."""
-    if not text.strip().isdecimal() or int(text) < 1:
-        raise InputError(
-            f"columns is {text!r}, expected the number of the column to read; the first is 1"
-        )
-    return int(text) - 1
+def check_lines(lines: Iterable[str], what: str) -> list[str]:
+    """The lines of a program; `InputError` with the number of one that cannot be a line."""
+    if isinstance(lines, str):
+        raise InputError(f"{what} is the string {lines!r}, expected a list of strings")
+    checked = []
+    for number, line in enumerate(lines):
+        if not isinstance(line, str) or not line.strip(" "):
+            raise InputError(f"{what}: line {number} is {line!r}, expected a string with letters")
+        if (bad := check_text(line)) is not None or "\t" in line:
+            what_is_bad = f"{bad.what} at character {bad.column}" if bad else "a tab"
+            raise InputError(f"{what}: line {number}: {what_is_bad} in {line!r}")
+        checked.append(line)
+    if not checked:
+        raise InputError(f"{what}: no lines")
+    return checked

@@ -5,9 +5,11 @@ replaced by the unknown symbol from (seed, n). So a run can be taken up in the m
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +19,8 @@ from pushpop.tasks.batching import BATCH_MAKERS, Batch
 from pushpop.tasks.pairs_file import Pair
 from pushpop.tasks.pairs_text import UNKNOWN
 from pushpop.tasks.vocabulary import Vocabulary
+
+Item = TypeVar("Item")
 
 POOL = 16
 """Batches whose pairs are sorted by length together: longer rows share a batch with longer ones."""
@@ -39,8 +43,11 @@ def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary) -> Pairs:
     return Pairs.of([(encode_source(s).tolist(), encode_target(t).tolist()) for s, t in pairs])
 
 
-def hold_out(pairs: Sequence[Pair], share: float, seed: int) -> tuple[list[Pair], list[Pair]]:
-    """Pairs to train on and, drawn by the seed, a share of them to validate on, at least one."""
+def hold_out(pairs: Sequence[Item], share: float, seed: int) -> tuple[list[Item], list[Item]]:
+    """Pairs to train on and, drawn by the seed, a share of them to validate on, at least one.
+
+    Anything else of which there are many will do, such as the numbers of lines.
+    """
     if len(pairs) < 2:
         raise InputError("1 pair: expected at least 2, one to train on and one to validate on")
     count = min(len(pairs) - 1, max(1, round(share * len(pairs))))
@@ -50,20 +57,42 @@ def hold_out(pairs: Sequence[Pair], share: float, seed: int) -> tuple[list[Pair]
     return kept, [pairs[row] for row in sorted(held)]
 
 
-def batches_of_epoch(
-    rng: np.random.Generator, lengths: IntArray, batch_size: int
-) -> list[IntArray]:
-    """The rows of each batch: rows at random, sorted by length within a pool of batches, and the
-    batches at random again."""
-    shuffled = np.argsort(rng.random(len(lengths)), kind="stable")
-    pool = POOL * batch_size
-    parts = []
-    for first in range(0, len(shuffled), pool):
-        rows = shuffled[first : first + pool]
-        parts.append(rows[np.argsort(lengths[rows], kind="stable")])
-    rows = np.concatenate(parts)
-    batches = [rows[i : i + batch_size] for i in range(0, len(rows), batch_size)]
-    return [batches[k] for k in np.argsort(rng.random(len(batches)), kind="stable")]
+class Epochs(ABC):
+    """Given rows in batches, epoch after epoch: rows at random, sorted by length within a pool of
+    batches, and the batches at random again."""
+
+    def __init__(self, lengths: IntArray, batch_size: int) -> None:
+        self.lengths, self.batch_size = lengths, batch_size
+        self._order = lru_cache(maxsize=2)(self._draw_order)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """How many batches it takes to see every row once; the last may be smaller."""
+        return -(-len(self) // self.batch_size)
+
+    @abstractmethod
+    def batch(self, seed: int, index: int) -> Batch:
+        """Batch `index` of all epochs."""
+
+    def rows(self, seed: int, index: int) -> IntArray:
+        """The rows of that batch."""
+        epoch, place = divmod(index, self.batches_per_epoch)
+        return self._order(seed, epoch)[place]
+
+    def _draw_order(self, seed: int, epoch: int) -> list[IntArray]:
+        rng = batch_rng(seed, "epoch", epoch)
+        shuffled = np.argsort(rng.random(len(self.lengths)), kind="stable")
+        pool = POOL * self.batch_size
+        parts = []
+        for first in range(0, len(shuffled), pool):
+            rows = shuffled[first : first + pool]
+            parts.append(rows[np.argsort(self.lengths[rows], kind="stable")])
+        rows = np.concatenate(parts)
+        batches = [rows[i : i + self.batch_size] for i in range(0, len(rows), self.batch_size)]
+        return [batches[k] for k in np.argsort(rng.random(len(batches)), kind="stable")]
 
 
 def check_memory(pairs: Pairs, batch_size: int, floats: int, *, attention: bool) -> None:
@@ -94,7 +123,7 @@ def memory_of_machine() -> int:
         return 16 * 10**9
 
 
-class PairsData:
+class PairsData(Epochs):
     """Training pairs in batches, without end."""
 
     def __init__(
@@ -104,23 +133,14 @@ class PairsData:
         batch_size: int,
         form: str = "transducer",
     ) -> None:
-        self.vocabulary, self.batch_size, self.form = vocabulary, batch_size, form
+        self.vocabulary, self.form = vocabulary, form
         self.pairs = encode_pairs(pairs, vocabulary)
+        super().__init__(self.pairs.source_lengths + self.pairs.target_lengths, batch_size)
         self._rows = list(self.pairs)
-        self._lengths = self.pairs.source_lengths + self.pairs.target_lengths
         self._rates = self._replacement_rates(pairs)  # [source symbols]
         numbers = {symbol: number for number, symbol in enumerate(vocabulary.target)}
         same = [numbers.get(symbol, -1) for symbol in vocabulary.source]
         self._same_target = np.array(same)  # [source symbols], the same symbol as target, or -1
-        self._order = lru_cache(maxsize=2)(self._draw_order)
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """How many batches it takes to see every pair once; the last may be smaller."""
-        return -(-len(self.pairs) // self.batch_size)
 
     def batch(self, seed: int, index: int) -> Batch:
         """Batch `index` of all epochs."""
@@ -128,13 +148,8 @@ class PairsData:
 
     def batch_pairs(self, seed: int, index: int) -> Pairs:
         """The same as numbers."""
-        epoch, place = divmod(index, self.batches_per_epoch)
-        rows = self._order(seed, epoch)[place]
-        rng = batch_rng(seed, "unknown", index)
+        rng, rows = batch_rng(seed, "unknown", index), self.rows(seed, index)
         return Pairs.of([self._replace_by_unknown(rng, *self._rows[row]) for row in rows])
-
-    def _draw_order(self, seed: int, epoch: int) -> list[IntArray]:
-        return batches_of_epoch(batch_rng(seed, "epoch", epoch), self._lengths, self.batch_size)
 
     def _replacement_rates(self, pairs: Sequence[Pair]) -> FloatArray:
         seen = Counter(symbol for source, _ in pairs for symbol in set(source))

@@ -18,8 +18,8 @@ from unicodedata import normalize
 from pushpop.errors import InputError, did_you_mean, reading
 
 ENDINGS = (".tsv", ".txt", ".tab", ".csv")
-"""How the name of a file of pairs ends; .gz may follow."""
-GZIP, CSV = ".gz", ".csv"
+"""How the name of a file of pairs, or of lines, ends; .gz may follow. Molecules are lines only."""
+GZIP, CSV, SMILES = ".gz", ".csv", ".smi"
 GZIP_START = b"\x1f\x8b"
 KINDS_OF_FILE = {
     b"\xff\xfe": "UTF-16 text; save it as UTF-8",
@@ -33,13 +33,44 @@ KINDS_OF_FILE = {
 
 
 def is_pairs_file(name: str) -> bool:
-    """Whether a task's name is the path of a file of pairs."""
-    return name.lower().removesuffix(GZIP).endswith(ENDINGS)
+    """Whether a task's name is the path of a file of pairs, or of lines."""
+    return name.lower().removesuffix(GZIP).endswith((*ENDINGS, SMILES))
 
 
 def is_csv(path: str | Path) -> bool:
     """Whether columns lie between commas, with quotes where needed."""
     return str(path).lower().removesuffix(GZIP).endswith(CSV)
+
+
+def is_smiles(path: str | Path) -> bool:
+    """Whether each line has a molecule, and after a space or a tab a name."""
+    return str(path).lower().removesuffix(GZIP).endswith(SMILES)
+
+
+def has_one_column(path: str | Path) -> bool:
+    """Whether a file has lines, and no pairs, by its name and how it begins; if it cannot be read,
+    its reader will tell."""
+    if is_smiles(path):
+        return True
+    separators = b"," if is_csv(path) else b"\t,;"
+    name = str(path).lower().removesuffix(GZIP)
+    try:
+        refuse_pipe(path)
+        head = next(read_blocks(path), b"")
+    except InputError:
+        return False
+    lines = [line for line in head.split(b"\n") if line.strip()]
+    separated = sum(any(mark in line for mark in separators) for line in lines)
+    return name.endswith((CSV, ".txt")) and 2 * separated < len(lines) and b"|||" not in head
+
+
+def parse_column(text: str) -> int:
+    """Read the number of a column of a file of lines, as in 1."""
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise InputError(
+            f"columns is {text!r}, expected the number of the column to read; the first is 1"
+        )
+    return int(text) - 1
 
 
 def stem_of(path: str | Path) -> str:

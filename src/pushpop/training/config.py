@@ -18,18 +18,19 @@ from pushpop.models.config import (
     EncoderName,
     StartingBias,
     TransducerConfig,
+    check_no_source,
     check_tagger,
 )
 from pushpop.options import NOT_GIVEN, option, read_option, read_value
 from pushpop.tasks import LengthRange, parse_lengths
 from pushpop.tasks.pairs_file import parse_columns
-from pushpop.tasks.pairs_text import Normalise, is_pairs_file
+from pushpop.tasks.pairs_text import Normalise, has_one_column, is_pairs_file, parse_column
 from pushpop.tasks.registry import answers_at_blanks, check_task
 from pushpop.training.recipes import FORMER_RECIPE, RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
-Form = Literal["auto", "transducer", "tagger"]
+Form = Literal["auto", "transducer", "tagger", "lm"]
 Side = Literal["guess", "chars", "spaces"]
 
 
@@ -167,13 +168,14 @@ class TrainConfig:
 
     task: str = option(
         "copy",
-        "a task's name (pushpop tasks lists them), a .itg file, or pairs in a .tsv or .csv file",
+        "a task's name (pushpop tasks lists them), a .itg file, pairs in a .tsv or .csv file, or "
+        "lines in a .txt, .smi or .csv file",
         group="recipe, task and data",
     )
     recipe: RecipeName = option(
         "paper",
         "values for options that are not given: paper (the defaults), pushpop (one for all tasks), "
-        "chomsky (for the tasks of that name), pairs and labels (for files)",
+        "chomsky (for the tasks of that name), pairs, labels and lm (for files)",
         kw_only=True,
         read=read_recipe,
     )
@@ -185,8 +187,8 @@ class TrainConfig:
     )
     form: Form = option(
         "auto",
-        "transducer: reads the source, then writes the target; tagger: writes while it reads; "
-        "auto: what the task is for, or transducer",
+        "transducer: reads the source, then writes the target; tagger: writes while it reads; lm: "
+        "a language model, of lines; auto: what the task or the file is for, or transducer",
     )
     layers: int = option(1, "layers of the deep LSTM, or of controllers with memories", least=1)
     cell: CellName = option("lstm", "the controller, or the network itself: lstm, gru or rnn")
@@ -222,7 +224,8 @@ class TrainConfig:
     hold_out: float = option(0.1, "the share of the pairs that is held out then", above=0)
     columns: str = option(
         "guess",
-        "of a file: source,target or source,target,features, as in 1,2, or names of the first line",
+        "of a file: source,target or source,target,features, as in 1,2, or names of the first "
+        "line; of lines: the one to read",
     )
     source_symbols: Side = option("guess", "the source is chars or spaces (between symbols)")
     target_symbols: Side = option("guess", "the same for the target")
@@ -259,6 +262,9 @@ class TrainConfig:
         0,
         "batches at the end of steps or epochs in which the learning rate falls to 0; 0: none",
         least=0,
+    )
+    cosine: bool = option(
+        False, "let the learning rate fall to 0 along half a cosine, over all steps or epochs"
     )
     plateau: int = option(
         0, "epochs without a gain in validation that halve the learning rate; 0: never", least=0
@@ -440,7 +446,8 @@ def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
 def apply_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in what is not given: from the recipe, else the default.
 
-    A file of pairs has a recipe of its own, and so have the Chomsky tasks, unless one is named.
+    A file has a recipe of its own, and so have the Chomsky tasks, unless one is named. A file with
+    one column has lines for a language model.
     """
     given = dict(given)
     if given.get("form") == "auto":  # as if it were not given: a recipe may know
@@ -450,7 +457,10 @@ def apply_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     if given.keys() == FIELDS.keys():
         return given
     if is_pairs_file(task):
-        given.setdefault("recipe", "labels" if given.get("form") == "tagger" else "pairs")
+        if not given.keys() & {"form", "recipe", "columns"} and has_one_column(task):
+            given["form"] = "lm"
+        recipes: dict[str, RecipeName] = {"tagger": "labels", "lm": "lm"}
+        given.setdefault("recipe", recipes.get(given.get("form", ""), "pairs"))
     elif answers_at_blanks(task):
         given.setdefault("recipe", "chomsky")
     known = {**DEFAULTS, **given}
@@ -486,7 +496,7 @@ def check_options(values: Mapping[str, Any]) -> dict[str, Any]:
     values = dict(values)
     _check_bounds(values)
     if values["columns"] != "guess":
-        parse_columns(values["columns"])
+        (parse_column if values["form"] == "lm" else parse_columns)(values["columns"])
     _check_data(values)
     if values["guard"] and values["guard"] <= values["decay_below"]:
         raise InputError(
@@ -505,6 +515,10 @@ def check_options(values: Mapping[str, Any]) -> dict[str, Any]:
         check_tagger(model)
     elif values["recipe"] == "labels":
         raise InputError(f"form is {values['form']!r} with recipe 'labels', expected tagger")
+    if values["form"] == "lm":
+        check_no_source(model, "a language model has no source")
+    elif values["recipe"] == "lm":
+        raise InputError(f"form is {values['form']!r} with recipe 'lm', expected lm")
     values["push_bias"], values["pop_bias"] = model.push_bias, model.pop_bias
     start_values(values)  # refused now rather than when the race begins
     return values
@@ -520,6 +534,8 @@ def _check_bounds(values: Mapping[str, Any]) -> None:
             f"curriculum_start is {values['curriculum_start']} with train_lengths "
             f"{values['train_lengths']}, expected at most {longest}"
         )
+    if values["cosine"] and values["cooldown"]:
+        raise InputError(f"cooldown is {values['cooldown']} with cosine, expected 0")
     for name in ("hold_out", "label_smoothing", "until_faded", "skip_attention"):
         if values[name] >= 1:
             raise InputError(f"{name} is {values[name]}, expected less than 1")
@@ -560,9 +576,9 @@ def model_config(values: Mapping[str, Any]) -> TransducerConfig:
 
 
 def changeable(config: TrainConfig) -> set[str]:
-    """Return the options that may change when a run is resumed. A cooldown is counted from the end,
-    so with one the end must stay."""
-    return {*CHANGEABLE} - ({"steps", "epochs"} if config.cooldown else set())
+    """Return the options that may change when a run is resumed. A cooldown and a cosine are counted
+    from the end, so with one the end must stay."""
+    return {*CHANGEABLE} - ({"steps", "epochs"} if config.cooldown or config.cosine else set())
 
 
 def check_same_run(saved: Mapping[str, Any], config: TrainConfig) -> None:

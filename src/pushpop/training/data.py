@@ -1,8 +1,9 @@
 """What a run trains on and is tested on: pairs drawn from a task, or given in a file."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
+from math import log2
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,16 @@ import numpy as np
 from pushpop.errors import InputError
 from pushpop.evaluation import BoolArray, Scores, accuracy_by_length, evaluate, score, without_reads
 from pushpop.models import Tagger, Transducer
-from pushpop.tasks import Batch, LengthRange, Vocabulary, batch_rng, batches, get_task
+from pushpop.tasks import Batch, LengthRange, Pairs, Vocabulary, batch_rng, batches, get_task
 from pushpop.tasks.batching import BATCH_MAKERS
+from pushpop.tasks.lines import LinesData, LinesFile, encode_lines
 from pushpop.tasks.pairs import PairsData, check_memory, encode_pairs, hold_out, vocabulary_of
 from pushpop.tasks.pairs_file import PairsFile, PairsOptions, pair_key, read_pairs
-from pushpop.tasks.pairs_text import TextForm, is_pairs_file
+from pushpop.tasks.pairs_text import TextForm, is_pairs_file, parse_column
 from pushpop.training.config import TrainConfig
+
+MOST_HELD_OUT = 10_000
+"""Lines that are held out at most: validation takes no longer, however long the file is."""
 
 Contents = Mapping[str, bytes]
 """What the files of the options `task` and `valid` hold, where that is in memory only."""
@@ -115,7 +120,43 @@ class TaskData(Data):
         BATCH_MAKERS[self.config.form](pairs, self.vocabulary)
 
 
-class PairsFileData(Data):
+class FileData(Data):
+    """The examples of a file, and others to validate on: of another file, or held out."""
+
+    what = "pairs"
+    config: TrainConfig
+    files: Sequence[PairsFile | LinesFile]
+    examples: PairsData | LinesData
+    validation: Pairs
+
+    @property
+    def test_every(self) -> int:
+        """An epoch."""
+        return self.epoch
+
+    def batches(self, lengths: LengthRange, start: int) -> Iterator[Batch]:
+        """Epoch after epoch; lengths do not matter."""
+        for index in count(start):
+            yield self.examples.batch(self.config.seed, index)
+
+    def messages(self) -> list[str]:
+        """How the files were read, and what is held out."""
+        messages = [file.describe() for file in self.files]
+        messages += [text for file in self.files if (text := file.describe_skipped())]
+        if not self.config.valid:
+            held, trained = len(self.validation), len(self.examples)
+            messages.append(
+                f"no --valid given: {held:,} {self.what} are held out to validate on, "
+                f"{trained:,} are trained on"
+            )
+        return messages
+
+    def fingerprint(self) -> dict[str, Any]:
+        """The digests of the files."""
+        return {str(file.path): file.digest for file in self.files}
+
+
+class PairsFileData(FileData):
     """The pairs of a file, and pairs to validate on: of another file, or held out."""
 
     def __init__(self, config: TrainConfig, contents: Contents | None = None) -> None:
@@ -143,29 +184,19 @@ class PairsFileData(Data):
             except InputError as error:
                 raise InputError(f"{config.task}: {error}; or give --valid FILE") from None
         self.vocabulary = vocabulary_of(pairs)
-        self.pairs = PairsData(pairs, self.vocabulary, config.batch_size, config.form)
+        self.examples = PairsData(pairs, self.vocabulary, config.batch_size, config.form)
         floats = 12 * (config.hidden + config.embedding)  # kept of a step, measured
         try:
-            check_memory(self.pairs.pairs, config.batch_size, floats, attention=config.attention)
+            check_memory(self.examples.pairs, config.batch_size, floats, attention=config.attention)
         except InputError as error:
             raise InputError(f"{config.task}: {error}") from None
-        self.epoch = self.pairs.batches_per_epoch
+        self.epoch = self.examples.batches_per_epoch
         self.validation = encode_pairs(held, self.vocabulary)
         trained = {pair_key(pair) for pair in pairs}
         self.seen = sum(pair_key(pair) in trained for pair in held)
         known = set(self.vocabulary.target)
         self.in_vocabulary = np.array([known.issuperset(target) for _, target in held])
         self.lengths = sorted({len(source) for source, _ in pairs})
-
-    @property
-    def test_every(self) -> int:
-        """An epoch."""
-        return self.epoch
-
-    def batches(self, lengths: LengthRange, start: int) -> Iterator[Batch]:
-        """Epoch after epoch; lengths do not matter."""
-        for index in count(start):
-            yield self.pairs.batch(self.config.seed, index)
 
     def test(
         self, model: Transducer, stream: str, index: int, between: Callable[[], None]
@@ -203,16 +234,8 @@ class PairsFileData(Data):
         return scores, (scores.correct == scores.symbols) & self.in_vocabulary
 
     def messages(self) -> list[str]:
-        """How the files were read, and what is held out."""
-        messages = [file.describe() for file in self.files]
-        messages += [text for file in self.files if (text := file.describe_skipped())]
-        if not self.config.valid:
-            held, trained = len(self.validation), len(self.pairs)
-            messages.append(
-                f"no --valid given: {held:,} pairs are held out to validate on, {trained:,} are "
-                "trained on"
-            )
-        return messages + [f"warning: {text}" for text in self._warnings()]
+        """How the files were read, what is held out, and warnings."""
+        return super().messages() + [f"warning: {text}" for text in self._warnings()]
 
     def _warnings(self) -> list[str]:
         """What is probably not as it was meant."""
@@ -232,13 +255,54 @@ class PairsFileData(Data):
             )
         return [text for text in warnings if text]
 
-    def fingerprint(self) -> dict[str, Any]:
-        """The digests of the files."""
-        return {str(file.path): file.digest for file in self.files}
+
+class LinesFileData(FileData):
+    """The lines of a file, and lines to validate on: of another file, or held out."""
+
+    what = "lines"
+
+    def __init__(self, config: TrainConfig, contents: Contents | None = None) -> None:
+        self.config, contents = config, contents or {}
+        column = None if config.columns == "guess" else parse_column(config.columns)
+        symbols = "" if config.target_symbols == "guess" else config.target_symbols
+        rest = config.normalise, config.skip_bad
+        file = LinesFile(config.task, column, symbols, *rest, contents.get("task"))
+        self.files, self.text = [file], file.form
+        self.vocabulary = Vocabulary((), tuple(sorted(file.alphabet)))
+        rows, held, held_file = list(range(len(file))), list(range(len(file))), file
+        if config.valid:
+            held_file = LinesFile(
+                config.valid, column, file.form.target, *rest, contents.get("valid")
+            )
+            self.files.append(held_file)
+            held = held_file.known_rows(self.vocabulary)
+        else:
+            if len(file) < 2:
+                raise InputError(
+                    f"{config.task}: 1 line: expected at least 2, one to train on and one to "
+                    "validate on; or give --valid FILE"
+                )
+            share = min(config.hold_out, MOST_HELD_OUT / len(file))
+            rows, held = hold_out(rows, share, config.seed)
+        self.examples = LinesData(file, rows, self.vocabulary, config.batch_size)
+        self.epoch = self.examples.batches_per_epoch
+        self.validation = encode_lines(held_file, held, self.vocabulary)
+
+    def test(
+        self, model: Transducer, stream: str, index: int, between: Callable[[], None]
+    ) -> dict[str, Any]:
+        """Perplexity on the validation lines, the same ones at every test, and bits a symbol."""
+        perplexity = score(model, self.validation, between=between).perplexity
+        figures = {"perplexity": perplexity, "bits": log2(perplexity)}
+        return {"valid": {"lines": len(self.validation), **figures}}
 
 
 def make_data(config: TrainConfig, contents: Contents | None = None) -> Data:
     """The data that a config describes."""
+    if config.form == "lm":
+        if not is_pairs_file(config.task):
+            raise InputError(f"form is 'lm' with task {config.task!r}: expected a file of lines")
+        return LinesFileData(config, contents)
     if is_pairs_file(config.task):
         return PairsFileData(config, contents)
     return TaskData(config)

@@ -15,12 +15,13 @@ from typing import Any
 from pushpop.devices import resolve_device
 from pushpop.errors import InputError
 from pushpop.models import Transducer
+from pushpop.tasks.lines import check_lines
 from pushpop.tasks.pairs_file import rows_of
 from pushpop.training.checkpoint import load_latest, pack, save, saved_steps, unpack
 from pushpop.training.config import TrainConfig
 from pushpop.training.data import Contents, Data, make_data
 from pushpop.training.parallel import Group, process_group, releasing_followers, torch_threads
-from pushpop.training.recipes import by_count
+from pushpop.training.recipes import by_count, by_lines
 from pushpop.training.run import (
     REPORT_FILE,
     RunDirectory,
@@ -62,33 +63,52 @@ def train(
 
 
 def fit(
-    pairs: Iterable[Sequence[str]],
-    valid: Iterable[Sequence[str]] | None,
+    examples: Iterable[Any],
+    valid: Iterable[Any] | None,
     run: str | PathLike[str] | None,
     show: bool,
     options: Mapping[str, Any],
 ) -> Transducer:
-    """Train on pairs in memory: see `Transducer.fit`."""
-    given = {"task": rows_of(pairs, "pairs")}
-    if valid is not None:
-        given["valid"] = rows_of(valid, "valid")
-    widths = {len(row) for rows in given.values() for row in rows}
-    if len(widths) > 1:
-        raise InputError("some pairs have features and some have none, expected all or none")
-    has_recipe = options.get("recipe", "pairs") in ("pairs", "labels")
-    sized = by_count(len(given["task"])) if has_recipe else {}
-    contents = {
-        name: "".join("\t".join(row) + "\n" for row in rows).encode()
-        for name, rows in given.items()
-    }
+    """Train on pairs or lines in memory: see `Transducer.fit` and `LanguageModel.fit`."""
+    parts = {"task": examples} if valid is None else {"task": examples, "valid": valid}
+    read = lines_data if options.get("form") == "lm" else pairs_data
+    contents, from_data = read(parts, options.get("recipe"))
     with ExitStack() as stack:
         if run is None:
             run = stack.enter_context(TemporaryDirectory(prefix="pushpop-"))
-        files = {name: str(Path(run, FILES[name])) for name in given}
-        columns = "1,2" if widths == {2} else "1,2,3"
-        config = TrainConfig.from_dict({**sized, **options, **files, "columns": columns})
+        files = {name: str(Path(run, FILES[name])) for name in contents}
+        config = TrainConfig.from_dict({**from_data, **options, **files})
         _train(config, run, PlainView() if show else View(), contents)
         return Transducer.from_pretrained(run)
+
+
+Prepared = tuple[dict[str, bytes], dict[str, Any]]
+"""What files would hold, and options that the examples decide unless they are given."""
+
+
+def pairs_data(parts: Mapping[str, Iterable[Sequence[str]]], recipe: str | None) -> Prepared:
+    """Pairs as files of them."""
+    names = {"task": "pairs", "valid": "valid"}
+    rows = {name: rows_of(pairs, names[name]) for name, pairs in parts.items()}
+    widths = {len(row) for part in rows.values() for row in part}
+    if len(widths) > 1:
+        raise InputError("some pairs have features and some have none, expected all or none")
+    has_recipe = recipe in (None, "pairs", "labels")
+    sized = by_count(len(rows["task"])) if has_recipe else {}
+    contents = {
+        name: "".join("\t".join(row) + "\n" for row in part).encode() for name, part in rows.items()
+    }
+    return contents, {**sized, "columns": "1,2" if widths == {2} else "1,2,3"}
+
+
+def lines_data(parts: Mapping[str, Iterable[str]], recipe: str | None) -> Prepared:
+    """Lines as files of them."""
+    names = {"task": "lines", "valid": "valid"}
+    lines = {name: check_lines(part, names[name]) for name, part in parts.items()}
+    contents = {
+        name: "".join(f"{line}\n" for line in part).encode() for name, part in lines.items()
+    }
+    return contents, by_lines(len(lines["task"])) if recipe in (None, "lm") else {}
 
 
 def _train(
@@ -284,7 +304,8 @@ class Session:
         progress = self.progress
         if "valid" in scores:
             valid = scores["valid"]
-            is_best = progress.validated(self.config, valid["accuracy"], valid["perplexity"])
+            accuracy = valid.get("accuracy", 0.0)  # of lines there is the perplexity alone
+            is_best = progress.validated(self.config, accuracy, valid["perplexity"])
             after = {"rate": progress.rate, "valid_perplexity": progress.valid_perplexity}
             self.group.exchange(0, {"validated": after})  # the others have seen no test
             return is_best

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pushpop.tasks.pairs_text import count_lines
 
-RecipeName = Literal["paper", "pushpop", "chomsky", "pairs", "labels"]
+RecipeName = Literal["paper", "pushpop", "chomsky", "pairs", "labels", "lm"]
 FORMER_RECIPE = "by-task"
 """A recipe that is no more: saved runs have its name, and all of its values."""
 Recipe = Callable[[str, str, int], dict[str, Any]]
@@ -16,6 +16,9 @@ Recipe = Callable[[str, str, int], dict[str, Any]]
 
 FEW_PAIRS = 2000
 """Lines of a file below which the recipe `pairs` takes small batches."""
+
+SEEN_LINES = 200_000
+"""Lines that a run of the recipe `lm` sees at least: of a shorter file, each several times."""
 
 IN_ORDER = {
     "stack": "push_bias=1",
@@ -138,10 +141,40 @@ def labels(task: str, memory: str, longest: int) -> dict[str, Any]:
     return {**pairs(task, memory, longest), "form": "tagger", "encoder": "none", "attention": False}
 
 
+def lm(task: str, memory: str, longest: int) -> dict[str, Any]:
+    """For lines to generate more of, from hundreds to millions."""
+    return lm_of(count_lines(task, SEEN_LINES))
+
+
+def lm_of(count: int) -> dict[str, Any]:
+    """The recipe `lm` for so many lines. Every line of a long file is new, so that there is nothing
+    to learn by heart, and nothing is dropped."""
+    return {
+        "form": "lm",
+        "memory": "deque",
+        "embedding": 64,
+        "hidden": 256,
+        "memory_width": 64,
+        "batch_size": 64,
+        "optimiser": "adam",
+        "learning_rate": 2e-3,
+        "cosine": True,
+        "steps": 1_000_000,
+        **by_lines(count),
+    }
+
+
+def by_lines(count: int) -> dict[str, Any]:
+    """What the recipe `lm` has for so many lines."""
+    epochs = min(100, max(1, round(SEEN_LINES / max(1, count))))
+    return {"epochs": epochs, "dropout": 0.2 if epochs > 1 else 0.0}
+
+
 RECIPES: dict[RecipeName, Recipe] = {
     "paper": paper,
     "pushpop": lambda task, memory, longest: pushpop(memory, longest),
     "chomsky": chomsky,
     "pairs": pairs,
     "labels": labels,
+    "lm": lm,
 }

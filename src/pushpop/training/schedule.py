@@ -1,7 +1,7 @@
 """What changes from batch to batch besides the weights: plain numbers, saved with a checkpoint."""
 
 from dataclasses import asdict, dataclass, field
-from math import exp, inf
+from math import cos, exp, inf, pi
 from typing import Any
 
 from pushpop.tasks import LengthRange
@@ -67,6 +67,8 @@ class Progress:
         """The learning rate of the next batch."""
         risen = min(1.0, (self.step + 1) / config.warmup) if config.warmup else 1.0
         last = self.last_step(config)
+        if config.cosine:
+            return self.rate * risen * (1 + cos(pi * min(1.0, self.step / last))) / 2
         cooldown = min(config.cooldown, last)  # of a short run all of it, from the full rate on
         left = min(1.0, (last - self.step) / cooldown) if cooldown else 1.0
         return self.rate * risen * left

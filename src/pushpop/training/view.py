@@ -133,7 +133,7 @@ class LiveView(PlainView):
             table.add_row(f"start {start}", reached)
         if config.curriculum_start:
             table.add_row("lengths", f"up to {progress.longest}")
-        table.add_row("accuracy", Text(self.accuracies))
+        table.add_row("test" if config.form == "lm" else "accuracy", Text(self.accuracies))
         return Group(table)
 
 
@@ -217,6 +217,7 @@ def describe_run(config: TrainConfig) -> str:
         (f"{config.encoder} encoder", config.encoder != "none"),
         ("attention", config.attention),
         ("tagger", config.form == "tagger"),
+        ("language model", config.form == "lm"),
         (f"on {config.device}", config.device != "cpu"),
     ):
         body += f", {what}" if more else ""
@@ -249,6 +250,8 @@ def accuracies(record: dict[str, Any]) -> str:
     lengths, or accuracy in validation."""
     if "valid" in record:
         valid = record["valid"]
+        if "bits" in valid:
+            return f"valid perplexity {valid['perplexity']:.3f}, {valid['bits']:.3f} bits a symbol"
         labels = f", labels {valid['symbols']:.3f}" if "symbols" in valid else ""
         figures = f"accuracy {valid['accuracy']:.3f}{labels}"
         return f"valid {figures}, perplexity {valid['perplexity']:.3f}"
@@ -292,7 +295,7 @@ def points(record: dict[str, Any]) -> Iterator[tuple[str, float]]:
     """The numbers of a line of the log, with names: perplexity, test/coarse and so on."""
     for name, value in record.items():
         if isinstance(value, dict):
-            for score in ("accuracy", "coarse", "fine", "perplexity"):
+            for score in ("accuracy", "coarse", "fine", "perplexity", "bits"):
                 if score in value:
                     yield f"{name}/{score}", value[score]
         elif name not in ("step", "start", "start_step", "winner", "arrived"):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pushpop.errors import InputError
-from pushpop.models import Tagger, Transducer
+from pushpop.models import LanguageModel, Tagger, Transducer
 from pushpop.models.decoding import fed_back, log_probabilities
 from pushpop.models.saving import find_model, shipped_models
 from pushpop.models.text import attention_weights
@@ -178,12 +178,15 @@ def trace(
     """Decode greedily, as `model.transduce` does, and collect what the memory did.
 
     A tagger answers at every source symbol or, if it has a blank, at blanks: those in the source,
-    and as many after it as a known target has symbols.
+    and as many after it as a known target has symbols. A language model reads the source of the
+    example as a line, and says at every step what comes next.
 
     A model without a memory gives a trace whose memory is "none", with no cells; a memory that
     cannot be drawn gives one with its gates and a note that says why.
     """
-    if isinstance(model, Tagger):
+    if isinstance(model, LanguageModel):
+        ran, example = _run_language_model(model, example.source), Example(())
+    elif isinstance(model, Tagger):
         ran = _run_tagger(model, example)
     else:
         ran = _run_transducer(model, example, max_length)
@@ -295,6 +298,22 @@ def _run_tagger(model: Tagger, example: Example) -> _Decoding:
         ran.read.append((symbol, "target" if at_blank else "source"))
         ran.outputs.append(writer.step(logits) if answer else None)
     ran.written = tuple(model.vocabulary.decode_target(writer.written))
+    return ran
+
+
+def _run_language_model(model: LanguageModel, line: Sequence[str]) -> _Decoding:
+    """Read a line; at every step the likeliest next symbols, beside the one that comes."""
+    symbols, numbers = model.vocabulary, model.encode_line(line)
+    ran = _Decoding(
+        Recorder(model), [(START, "start"), *((symbol, "target") for symbol in line)], []
+    )
+    writer = _Writer(model, [*line, END])
+    state = None
+    for input_id in [symbols.SOS, *(number + symbols.target_input_start for number in numbers)]:
+        logits, state = model.step(_ids(model, input_id), state)
+        ran.recorder.step(state)
+        ran.outputs.append(writer.step(logits))
+    ran.written = tuple(line)
     return ran
 
 
