@@ -81,6 +81,12 @@ class GRUCell(Cell):
 
     blocks = 3
     has_gates = True
+    bias_hn: nn.Parameter | None
+    """A second bias of the candidate, U_n h + b_hn, which only cells made from an nn.GRU have."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.register_parameter("bias_hn", None)
 
     def forward(self, x: Tensor, h: Tensor, noise: Tensor | None = None) -> Tensor:
         """x [B, I] and h -> the next h. Noise [B, 2 H] is added to r and z."""
@@ -88,7 +94,8 @@ class GRUCell(Cell):
         from_h = (h @ self.weight_hh.T).chunk(3, dim=-1)
         r = torch.sigmoid(from_x[0] + from_h[0])
         z = torch.sigmoid(from_x[1] + from_h[1])
-        n = torch.tanh(from_x[2] + r * from_h[2])
+        candidate = from_h[2] if self.bias_hn is None else from_h[2] + self.bias_hn
+        n = torch.tanh(from_x[2] + r * candidate)
         return n + z * (h - n)
 
 

@@ -15,10 +15,14 @@ from pushpop.memory.base import DrawnBias
 
 StartingBias = Bias | None | Literal["auto"]
 """Where a gate's bias starts; "auto": where the memory has it start; `None`: as weights do."""
+OutputSize = int | Literal["hidden"] | None
+"""The width of a layer's output; "hidden": it is the controller's h itself; `None`: as wide."""
 
 
 class MemoryLayer(nn.Module):
     """A controller and the memories it works, over sequences [T, B, I]. See `MemoryRNN`."""
+
+    output: nn.Linear  # None where outputs are h itself
 
     def __init__(
         self,
@@ -27,7 +31,7 @@ class MemoryLayer(nn.Module):
         memory: str | Memory[Any],
         memory_width: int | None,
         cell: str | nn.Module,
-        output_size: int | None,
+        output_size: OutputSize,
         *,
         num_memories: int = 1,
         bias: bool = True,
@@ -41,7 +45,9 @@ class MemoryLayer(nn.Module):
         if backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
         width = hidden_size if memory_width is None and isinstance(memory, str) else memory_width
-        outputs = hidden_size if output_size is None else output_size
+        outputs = hidden_size if output_size in (None, "hidden") else output_size
+        if not isinstance(outputs, int):
+            raise TypeError(f"output_size must be a number or 'hidden'; got {output_size!r}")
         sizes = {"input_size": input_size, "hidden_size": hidden_size, "output_size": outputs}
         for name, size in {**sizes, "num_memories": num_memories}.items():
             if size < 1:
@@ -65,7 +71,10 @@ class MemoryLayer(nn.Module):
         written = num_memories * self.memory.values * self.memory.width
         self.gates = nn.Linear(hidden_size, num_memories * self.memory.gates, **factory)
         self.value = nn.Linear(hidden_size, written, bias, **factory)
-        self.output = nn.Linear(hidden_size, outputs, bias, **factory)
+        if output_size == "hidden":
+            self.register_module("output", None)
+        else:
+            self.output = nn.Linear(hidden_size, outputs, bias, **factory)
         self.h0 = nn.Parameter(torch.empty(hidden_size, **factory))
         self.c0 = nn.Parameter(torch.empty(hidden_size, **factory)) if self.has_c else None
         self._draw()
@@ -82,7 +91,7 @@ class MemoryLayer(nn.Module):
         """Everything but the cell, which has drawn its own."""
         bound = 1 / sqrt(self.hidden_size)
         for module in (self.gates, self.value, self.output):
-            for parameter in module.parameters():
+            for parameter in () if module is None else module.parameters():
                 nn.init.uniform_(parameter, -bound, bound)
         for start in (self.h0, self.c0):
             if start is not None:
@@ -135,11 +144,15 @@ class MemoryLayer(nn.Module):
             hidden, state = _run_step_by_step(self, x, state, sizes, noise)
         else:
             hidden, state = backend.run(self, x, state, sizes, noise)
-        output = torch.tanh(self.output(hidden))
+        output = self.output_of(hidden)
         if ragged is not None:
             output, state = output[:, ragged.back], state.rows(ragged.back)
             output = output.masked_fill(ragged.padded[..., None], 0)
         return output, state
+
+    def output_of(self, h: Tensor) -> Tensor:
+        """The layer's output at steps where the controller's is h."""
+        return h if self.output is None else torch.tanh(self.output(h))
 
     def controls(self, h: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """What the controller's output o' [B, H] makes the memories do: values and gates.

@@ -3,12 +3,13 @@
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
+from pushpop.layers.from_torch import copy_weights
 from pushpop.layers.inputs import (
     NoiseLevels,
     Ragged,
@@ -18,7 +19,7 @@ from pushpop.layers.inputs import (
     pad,
     real_steps,
 )
-from pushpop.layers.memory_layer import MemoryLayer, StartingBias
+from pushpop.layers.memory_layer import MemoryLayer, OutputSize, StartingBias
 from pushpop.layers.state import LayeredState, RNNState
 from pushpop.memory import Memory
 
@@ -44,7 +45,7 @@ class MemoryRNN(MemoryLayer):
         memory_width: D, the width of what is written and read; `None`: H, or that of the memory.
         cell: "lstm", "gru" or "rnn" (one bias vector a gate), or a module with the signature of
             nn.LSTMCell or nn.GRUCell over the input and all reads (stack: I + D, deque: I + 2 D).
-        output_size: O, the width of the output; `None`: H.
+        output_size: O, the width of the output; `None`: H; "hidden": the output is o' itself.
         batch_first: whether input and output are [B, T, ...].
         num_layers: layers on top of each other; each reads the outputs of the one below.
         num_memories: M, memories side by side under one controller, which sees all their reads.
@@ -79,7 +80,7 @@ class MemoryRNN(MemoryLayer):
         memory: str | Memory[Any] = "stack",
         memory_width: int | None = None,
         cell: str | nn.Module = "lstm",
-        output_size: int | None = None,
+        output_size: OutputSize = None,
         batch_first: bool = False,
         *,
         num_layers: int = 1,
@@ -146,6 +147,65 @@ class MemoryRNN(MemoryLayer):
             )
             for place in range(1, n_further + 1)
         )
+
+    @classmethod
+    def from_lstm(
+        cls,
+        lstm: nn.LSTM,
+        memory: str | Memory[Any] = "stack",
+        memory_width: int | None = None,
+        **options: Any,
+    ) -> Self:
+        """A layer that computes what a trained `nn.LSTM` does, and has a memory to learn to use.
+
+        Its outputs are h, and all that it reads is multiplied by 0 at first. `options` are those
+        that `nn.LSTM` does not have: num_memories, push_bias, pop_bias, backend.
+        """
+        return cls._from_torch("lstm", lstm, nn.LSTM, memory, memory_width, options)
+
+    @classmethod
+    def from_gru(
+        cls,
+        gru: nn.GRU,
+        memory: str | Memory[Any] = "stack",
+        memory_width: int | None = None,
+        **options: Any,
+    ) -> Self:
+        """The same of a trained `nn.GRU`. Its cells have one more bias, `cell.bias_hn`."""
+        return cls._from_torch("gru", gru, nn.GRU, memory, memory_width, options)
+
+    @classmethod
+    def _from_torch(
+        cls,
+        cell: str,
+        trained: nn.RNNBase,
+        wanted: type[nn.RNNBase],
+        memory: str | Memory[Any],
+        memory_width: int | None,
+        options: dict[str, Any],
+    ) -> Self:
+        if not isinstance(trained, wanted):
+            raise TypeError(
+                f"from_{cell} takes a torch.nn.{wanted.__name__}; got {type(trained).__name__}"
+            )
+        if trained.proj_size:
+            raise ValueError(f"proj_size must be 0: outputs are h; got {trained.proj_size}")
+        shared = ("batch_first", "num_layers", "bias", "dropout", "bidirectional")
+        like = trained.all_weights[0][0]
+        rnn = cls(
+            trained.input_size,
+            trained.hidden_size,
+            memory,
+            memory_width,
+            cell,
+            "hidden",
+            device=like.device,
+            dtype=like.dtype,
+            **{name: getattr(trained, name) for name in shared},
+            **options,
+        )
+        copy_weights(trained, rnn.layers, rnn.num_directions)
+        return rnn.train(trained.training)
 
     @property
     def num_directions(self) -> int:
@@ -246,7 +306,7 @@ class MemoryRNN(MemoryLayer):
                 layer_input = self._dropped(out) if place else out
                 start = layer.first_state(len(x)) if before is None else before
                 h, new = layer.step_layer(layer_input, start)
-                out = torch.tanh(layer.output(h))
+                out = layer.output_of(h)
                 after.append(new)
         return out if batched else out[0], self._joined(after, batched)
 

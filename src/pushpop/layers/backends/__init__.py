@@ -327,7 +327,7 @@ def _arrange(name: str, cell: Cell, input_size: int) -> tuple[Tensor, Tensor, Te
     """Weights over (h, read), weights over x, and bias, in the blocks that kernels work on.
 
     An LSTM's three sigmoids come first. A GRU multiplies h's share of its third block by a gate, so
-    that share is a fourth block.
+    that share is a fourth block, with the bias that it may have.
     """
     over_x, over_read = cell.weight_ih[:, :input_size], cell.weight_ih[:, input_size:]
     over_h = cell.weight_hh
@@ -345,7 +345,9 @@ def _arrange(name: str, cell: Cell, input_size: int) -> tuple[Tensor, Tensor, Te
         torch.cat([new_h, torch.zeros_like(new_read)], dim=1),
     ]
     zeros = torch.zeros_like(over_x[:H])
-    return torch.cat(rows), torch.cat([over_x, zeros]), torch.cat([bias, zeros[:, 0]])
+    assert isinstance(cell, GRUCell)
+    last = zeros[:, 0] if cell.bias_hn is None else cell.bias_hn
+    return torch.cat(rows), torch.cat([over_x, zeros]), torch.cat([bias, last])
 
 
 def sigmoids_first(weight: Tensor) -> Tensor:
