@@ -1,6 +1,6 @@
 """A memory where a self-attention sits: whole sequences at once, causal, no recurrence."""
 
-from typing import Any
+from typing import Any, NoReturn, overload
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from pushpop.layers.inputs import check_input
 from pushpop.layers.state import HeadsState
 from pushpop.memory import Memory, make_memory
+from pushpop.memory.state import would_sync
 
 
 class MemoryAttention(nn.Module):
@@ -36,7 +37,13 @@ class MemoryAttention(nn.Module):
             is, the parallel form elsewhere.
         device: where the parameters are.
         dtype: the type of the parameters.
+
+    It also takes the calls of `nn.MultiheadAttention` in layers of torch, `layer.self_attn =
+    MemoryAttention(...)`: see `forward`.
     """
+
+    in_proj_bias = None  # layers of torch that find none call this module, not a kernel of theirs
+    _qkv_same_embed_dim = False
 
     def __init__(
         self,
@@ -93,9 +100,41 @@ class MemoryAttention(nn.Module):
                 linear.bias.copy_(torch.tensor(starts[:count]).repeat(self.num_heads))
                 starts = starts[count:]
 
+    @property
+    def in_proj_weight(self) -> NoReturn:
+        """Raise: only the path over nested tensors of `nn.TransformerEncoder` asks for it."""
+        raise RuntimeError(
+            "MemoryAttention takes no nested tensors: make the nn.TransformerEncoder with "
+            "enable_nested_tensor=False"
+        )
+
+    @overload
     def forward(
         self, x: Tensor, state: HeadsState | None = None, key_padding_mask: Tensor | None = None
-    ) -> tuple[Tensor, HeadsState]:
+    ) -> tuple[Tensor, HeadsState]: ...
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        state: Tensor,
+        value: Tensor,
+        /,
+        *,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, None]: ...
+    def forward(
+        self,
+        x: Tensor,
+        state: HeadsState | Tensor | None = None,
+        *third: Tensor | None,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, HeadsState | None]:
         """x [T, B, E] (or [T, E]) -> output of the same shape, and the memories' state.
 
         `key_padding_mask` [B, T] (or [T]) is True at padding, as for `nn.MultiheadAttention`. A
@@ -104,7 +143,26 @@ class MemoryAttention(nn.Module):
 
         The state is that of all heads; None is empty memories. Passing it on continues the
         sequence: pieces give what the whole gives.
+
+        As in torch's transformer layers, (x, x, x) are query, key and value; the output comes with
+        None then. Masks may be bool or float; `attn_mask` [T, T] must be the causal one, which this
+        layer keeps to without it. Another key or value, another mask, and `need_weights` are
+        refused.
         """
+        if isinstance(state, Tensor) and len(third) == 1:
+            _check_self_attention(x, state, third[0], need_weights, attn_mask, is_causal)
+            if key_padding_mask is not None and key_padding_mask.is_floating_point():
+                key_padding_mask = _as_bool("key_padding_mask", key_padding_mask)
+            return self._run(x, None, key_padding_mask)[0], None
+        if len(third) > 1 or (third and key_padding_mask is not None):
+            raise TypeError("expected x, state and key_padding_mask, or query, key and value")
+        if need_weights or attn_mask is not None or is_causal:
+            _check_self_attention(x, x, x, need_weights, attn_mask, is_causal)
+        return self._run(x, state, third[0] if third else key_padding_mask)
+
+    def _run(
+        self, x: Tensor, state: HeadsState | Tensor | None, key_padding_mask: Tensor | None
+    ) -> tuple[Tensor, HeadsState]:
         axes = "[B, T, E]" if self.batch_first else "[T, B, E]"
         check_input(x, (2, 3), f"{axes} or [T, E]", ("E", self.embed_dim), self.value.weight)
         batched = x.dim() == 3
@@ -113,7 +171,7 @@ class MemoryAttention(nn.Module):
         elif self.batch_first:
             x = x.transpose(0, 1)
         T, B = x.shape[:2]
-        self._check_state(state, B)
+        state = self._checked_state(state, B)
         padded = None
         if key_padding_mask is not None:
             _check_mask(key_padding_mask, [B, T] if batched else [T], x)
@@ -135,7 +193,7 @@ class MemoryAttention(nn.Module):
         """One step, for decoding: x [B, E] (or [E]) -> output of the same shape, and the state."""
         check_input(x, (1, 2), "[B, E] or [E]", ("E", self.embed_dim), self.value.weight)
         rows = x if x.dim() == 2 else x.unsqueeze(0)
-        self._check_state(state, rows.shape[0])
+        self._checked_state(state, rows.shape[0])
         before = None if state is None else state.memory
         read, memory = self.memory.call_step(*self._controls(rows), before)
         output: Tensor = self.out(read.reshape(rows.shape[0], self.out.in_features))
@@ -167,9 +225,9 @@ class MemoryAttention(nn.Module):
         where = padded.repeat_interleave(self.num_heads, dim=1)
         return torch.where(where, gates.new_tensor(idle), gates)
 
-    def _check_state(self, state: HeadsState | None, batch: int) -> None:
+    def _checked_state(self, state: HeadsState | Tensor | None, batch: int) -> HeadsState | None:
         if state is None:
-            return
+            return None
         if not isinstance(state, HeadsState):
             raise TypeError(f"state must be a HeadsState or None; got {type(state).__name__}")
         if state.heads != self.num_heads:
@@ -177,11 +235,49 @@ class MemoryAttention(nn.Module):
         if state.batch_size != batch:
             raise ValueError(f"state has {state.batch_size} rows, the input has a batch of {batch}")
         self.memory.check_state(state.memory, batch * self.num_heads, self.value.weight)
+        return state
 
     def extra_repr(self) -> str:
         """The arguments, as `print(module)` shows them."""
         turned = ", batch_first=True" if self.batch_first else ""
         return f"{self.embed_dim}, {self.memory.kind!r}, num_heads={self.num_heads}{turned}"
+
+
+def _check_self_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor | None,
+    need_weights: bool,
+    attn_mask: Tensor | None,
+    is_causal: bool,
+) -> None:
+    """Raise unless a call of `nn.MultiheadAttention` asks for what a memory can do."""
+    if key is not query or value is not query:
+        raise ValueError(
+            "MemoryAttention is a self-attention: query, key and value must be one tensor; for "
+            "another sequence, as in a decoder's multihead_attn, keep nn.MultiheadAttention"
+        )
+    if need_weights:
+        raise ValueError("need_weights must be False: a memory has no attention weights")
+    if attn_mask is None or is_causal:
+        return
+    if torch.compiler.is_compiling() or attn_mask.is_meta:
+        raise ValueError("attn_mask cannot be looked at in a graph: pass is_causal=True with it")
+    forbidden = attn_mask if attn_mask.dtype == torch.bool else _as_bool("attn_mask", attn_mask)
+    causal = torch.ones_like(forbidden).triu(1)
+    if forbidden.dim() != 2 or not torch.equal(forbidden, causal):
+        raise ValueError(
+            "attn_mask must be the causal mask [T, T], or None: a memory knows all that came "
+            f"before and nothing else; got another mask, {list(attn_mask.shape)}"
+        )
+
+
+def _as_bool(name: str, mask: Tensor) -> Tensor:
+    """A mask of 0 and -inf, as torch's layers hand it on, as one that is True at -inf."""
+    hidden = mask == -torch.inf
+    if not (torch.compiler.is_compiling() or would_sync(mask) or ((mask == 0) | hidden).all()):
+        raise ValueError(f"{name} must be bool, or float with 0 and -inf; got other numbers")
+    return hidden
 
 
 def _check_mask(mask: Tensor, shape: list[int], x: Tensor) -> None:
