@@ -102,6 +102,21 @@ def test_mistakes_are_one_line(given: str, message: str, capsys: Captured) -> No
     assert message in refused(["train", *given.split()], capsys)
 
 
+def test_a_run_whose_files_are_damaged_is_refused_and_left_as_it_is(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    train(tiny(steps=3), tmp_path)
+    (tmp_path / "report.json").write_text('{"step": "x"}')
+    told = refused(["train", "--resume", str(tmp_path)], capsys)
+    assert f"{tmp_path}/report.json: step is 'x', expected a number" in told
+    (tmp_path / "report.json").unlink()
+    (tmp_path / "training.json").write_text("{}")
+    for wanted in (["--resume", str(tmp_path)], ["copy", "--run", str(tmp_path)]):
+        told = refused(["train", *wanted], capsys)
+        assert f"{tmp_path}/training.json: no 'task', expected all options of a run" in told
+    assert (tmp_path / "training.json").read_text() == "{}"
+
+
 def test_another_config_in_the_same_directory_is_refused(tmp_path: Path, capsys: Captured) -> None:
     train(tiny(steps=3), tmp_path)
     told = refused([*arguments(steps=4, hidden=6), "--run", str(tmp_path)], capsys)

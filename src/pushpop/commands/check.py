@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pushpop.devices import find_device, read_device
 from pushpop.errors import InputError, writing
+from pushpop.files import check_folder_of, write_file
 from pushpop.options import Command, option
 from pushpop.warmup import compile_as_needed
 
@@ -40,10 +41,8 @@ class Check(Command):
 
     def execute(self) -> None:
         read_device("device", self.device)
-        if self.json and not Path(self.json).parent.is_dir():
-            raise InputError(
-                f"{Path(self.json).parent}: no such folder to write {Path(self.json).name} into"
-            )
+        if self.json:
+            check_folder_of(Path(self.json))
         if self.json and Path(self.json).is_dir():
             raise InputError(f"{self.json}: a folder, expected a file to write the figures into")
         from rich.console import Console
@@ -56,8 +55,6 @@ class Check(Command):
             figures, wrong = run_checks(where, self.quick, Console())
         if self.json:
             from json import dumps
-
-            from pushpop.files import write_file
 
             with writing(self.json):
                 write_file(

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -101,8 +101,13 @@ class Transduce(Command):
                 return
             where, unknown = self.file or "standard input", Counter[str]()
             blocks = read_blocks(self.file) if self.file else unpacked(where, sys.stdin.buffer)
+            chunks = (
+                arrived[first : first + AT_ONCE]
+                for arrived in lines_of(blocks)
+                for first in range(0, len(arrived), AT_ONCE)
+            )
             try:
-                for lines in _chunks(lines_of(blocks), where):
+                for lines in chunks:
                     texts, sources, wrong = _parse(trained, lines, where)
                     unknown += unknown_symbols(trained, [source.symbols for source in sources])
                     if texts:
@@ -171,35 +176,22 @@ def _answer(line: str, hypotheses: "list[Hypothesis]", nbest: int) -> str:
 
 
 def _parse(
-    model: "Transducer", lines: list[tuple[int, str]], where: str
+    model: "Transducer", lines: "list[Line]", where: str
 ) -> "tuple[list[str], list[ParsedSource], InputError | None]":
-    """The texts of the lines before the first bad one, their sources, and what is wrong then."""
+    """The texts of the lines before the first bad one, empty where blank, their sources, and what
+    is wrong then."""
     texts: list[str] = []
-    sources = []
-    for number, text in lines:
+    sources: list[ParsedSource] = []
+    for number, line in lines:
+        if not isinstance(line, str):
+            return texts, sources, InputError(f"{where}:{number}:{line.column}: {line.what}")
+        text = line if line.strip(" ") else ""
         try:
             sources += [parse_line(model, text, f"{where}:{number}")] if text else []
         except InputError as error:
             return texts, sources, error
         texts.append(text)
     return texts, sources, None
-
-
-def _chunks(arrived: "Iterator[list[Line]]", where: str) -> Iterator[list[tuple[int, str]]]:
-    """Numbers and texts of some lines at a time; a blank line is an empty text."""
-    for lines in arrived:
-        chunk: list[tuple[int, str]] = []
-        for number, text in lines:
-            if not isinstance(text, str):
-                if chunk:
-                    yield chunk
-                raise InputError(f"{where}:{number}:{text.column}: {text.what}")
-            chunk.append((number, text if text.strip(" ") else ""))
-            if len(chunk) == AT_ONCE:
-                yield chunk
-                chunk = []
-        if chunk:
-            yield chunk
 
 
 def prompt(model: "Transducer", name: str, answer: "Callable[[ParsedSource, str], str]") -> None:

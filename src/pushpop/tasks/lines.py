@@ -17,7 +17,7 @@ from pushpop.errors import InputError, reading
 from pushpop.tasks.base import IntArray, Pairs
 from pushpop.tasks.batching import Batch, make_line_batch
 from pushpop.tasks.pairs import Epochs
-from pushpop.tasks.pairs_file import HEADER_NAMES, LOOKED_AT, SEPARATORS, BadRow, guess_symbols
+from pushpop.tasks.pairs_file import HEADER_NAMES, LOOKED_AT, BadRow, guess_symbols, read_row
 from pushpop.tasks.pairs_text import (
     BOM,
     GZIP_START,
@@ -63,7 +63,6 @@ class LinesFile:
         self.header = ""
         self._csv = is_csv(path)
         self._names = is_smiles(path)
-        self._separator = SEPARATORS["csv" if self._csv else "tabs"]
         self._bytes = self._open(raw)
         first = [text for _, text in islice(self._texts(), LOOKED_AT)]
         guessed = symbols or guess_symbols(first)
@@ -178,7 +177,7 @@ class LinesFile:
             return text.split(maxsplit=1)[0]
         if self.column is None and not self._csv and "\t" not in text:
             return text
-        row = self._separator.row(where, text)
+        row = read_row(where, text, commas=self._csv)
         if self.column is None and len(row.fields) > 1:
             raise InputError(
                 f"{where}: {len(row.fields)} columns, expected one, or --columns N: the number of "

@@ -4,13 +4,12 @@ A bad row is named, or skipped. Which column is what, and how its sides are writ
 user or guessed, and said.
 """
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Literal
 
@@ -44,70 +43,44 @@ class Row:
     """The fields of a line, and where it is, as in pairs.tsv:17."""
 
     where: str
-    line: str
     fields: Sequence[str]
-    separator: "Separator"
+    starts: Sequence[int]  # the character at which each begins, from 1, and the one after the last
 
     def bad(self, column: int, what: str, offset: int = 0) -> BadRow:
-        """What is wrong in a column, with the character at which it begins, from 1."""
-        return BadRow(f"{self.where}:{self.separator.start(self.line, column) + offset}: {what}")
+        """What is wrong in a column, with the character at which it begins."""
+        return BadRow(f"{self.where}:{self.starts[column] + offset}: {what}")
 
 
-@dataclass(frozen=True)
-class Separator:
-    """What stands between the columns of a file."""
-
-    name: str
-    mark: str
-
-    def row(self, where: str, line: str) -> Row:
-        """The fields of a line."""
-        return Row(where, line, line.split(self.mark), self)
-
-    def start(self, line: str, column: int) -> int:
-        """The character at which a column begins, from 1; past the last one, the line's end."""
-        at = -1
-        for _ in range(column):
-            at = self._next(line, at + 1)
-            if at < 0:
-                return len(line) + 1
-        return at + 2
-
-    def _next(self, line: str, at: int) -> int:
-        return line.find(self.mark, at)
+def read_row(where: str, line: str, *, commas: bool) -> Row:
+    """The fields of a line: between tabs, or between commas as in CSV."""
+    if commas:
+        return _read_csv(where, line)
+    fields = line.split("\t")
+    starts = accumulate((len(field) + 1 for field in fields[:-1]), initial=1)
+    return Row(where, fields, [*starts, len(line) + 1])
 
 
-class CSV(Separator):
-    """Commas; a field with one is put in quotes, and a quote in there is written twice."""
-
-    def row(self, where: str, line: str) -> Row:
-        """The fields of a line, which must end with it."""
-        try:
-            fields = next(csv.reader([line], strict=True))
-        except csv.Error as error:
-            what = (
-                "a quote that is not closed in its line" if "end of data" in str(error) else error
-            )
-            at = line.rfind('"') + 1
-            raise BadRow(f'{where}:{at}: {what}; expected fields as in a,"b, c",d') from None
-        for column, field in enumerate(fields):
-            start = self.start(line, column) - 1
-            if '"' in field and not line.startswith('"', start):
-                # most likely the rest of a field that began in the line before
-                at = line.index('"', start) + 1
-                what = "a quote in a field that does not begin with one"
-                raise BadRow(f'{where}:{at}: {what}; expected fields as in a,"b, c",d')
-        return Row(where, line, fields, self)
-
-    def _next(self, line: str, at: int) -> int:
-        if line.startswith('"', at):  # pairs of quotes inside, until a single one
-            at = line.find('"', at + 1)
-            while line.startswith('""', at):
-                at = line.find('"', at + 2)
-        return line.find(self.mark, at)
+CSV_FIELD = re.compile(r'(?:"((?:[^"]|"")*)"|([^",]*))(,|\Z)')
+"""A field, in quotes where it has commas or, written twice, quotes; and what ends it."""
 
 
-SEPARATORS = {"tabs": Separator("tab", "\t"), "csv": CSV("comma", ",")}
+def _read_csv(where: str, line: str) -> Row:
+    fields, starts, end = [], [1], ","
+    while end:
+        at = starts[-1] - 1
+        match = CSV_FIELD.match(line, at)
+        if match is None:
+            if not line.startswith('"', at):  # most likely the rest of a field of the line before
+                at, what = line.index('"', at), "a quote in a field that does not begin with one"
+            else:
+                closed = re.match(r'"(?:[^"]|"")*"', line[at:])
+                open_ended = "a quote that is not closed in its line"
+                at, what = line.rindex('"'), "',' expected after '\"'" if closed else open_ended
+            raise BadRow(f'{where}:{at + 1}: {what}; expected fields as in a,"b, c",d')
+        quoted, plain, end = match.groups()
+        fields.append(plain if quoted is None else quoted.replace('""', '"'))
+        starts.append(match.end() + 1)
+    return Row(where, fields, [*starts[:-1], len(line) + 1])
 
 
 def is_header(fields: Sequence[str]) -> bool:
@@ -312,7 +285,7 @@ def read_pairs(
         with reading(path):
             refuse_pipe(path)
             raw = path.read_bytes()
-    separator = SEPARATORS["csv" if is_csv(path) else "tabs"]
+    commas = is_csv(path)
     skipped: list[str] = []
 
     def refuse(error: BadRow) -> None:
@@ -326,16 +299,16 @@ def read_pairs(
             if isinstance(line, BadLine):
                 raise BadRow(f"{path}:{number}:{line.column}: {line.what}")
             if line.strip(" "):
-                rows.append(separator.row(f"{path}:{number}", line))
+                rows.append(read_row(f"{path}:{number}", line, commas=commas))
         except BadRow as error:
             refuse(error)
     if not rows:
         what = f"no good row; {skipped[0]}" if skipped else "only blank lines"
         raise InputError(f"{path}: {what}, expected pairs of strings")
     asked_for = find_columns(options.columns, rows[0]) if options.columns else None
-    header = "" if in_memory else _header(rows, options.columns, separator)
+    header = "" if in_memory else _header(rows, options.columns, commas)
     columns = asked_for or guess_columns(
-        [row.fields for row in rows], rows[0].where, separator.name
+        [row.fields for row in rows], rows[0].where, "comma" if commas else "tab"
     )
     form = _form(rows, columns, options)
     pairs = []
@@ -361,14 +334,14 @@ def pair_key(pair: Pair) -> tuple[str, ...]:
     return (*source, "\t", *target)
 
 
-def _header(rows: list[Row], told: str, separator: Separator) -> str:
+def _header(rows: list[Row], told: str, commas: bool) -> str:
     """Take a header out, and say what was taken for the first line, if that is not obvious."""
     shown = _shorten(rows[0].fields)
     by_name = told and not parse_columns(told)[0].isdecimal()
     if by_name or (len(rows) > 1 and is_header(rows[0].fields)):
         del rows[0]
         return f"; the first line is a header ({shown})"
-    return f"; the first line is a pair ({shown})" if separator.mark == "," else ""
+    return f"; the first line is a pair ({shown})" if commas else ""
 
 
 def _shorten(fields: Sequence[str]) -> str:
