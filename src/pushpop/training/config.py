@@ -2,7 +2,7 @@
 
 # ruff: noqa: RUF009  `option` only wraps `field`
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +32,7 @@ Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
 Form = Literal["auto", "transducer", "tagger", "lm"]
 Side = Literal["guess", "chars", "spaces"]
+FillIn = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def read_recipe(name: str, value: Any) -> Any:
@@ -391,17 +392,18 @@ class TrainConfig:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
         """The config with these options; `where` begins the messages of errors."""
-        try:
-            return cls._of(check_options(apply_recipe(read_options(data))))
-        except InputError as error:
-            raise InputError(f"{where}: {error}" if where else str(error)) from None
+        return cls._read(data, apply_recipe, where)
 
     @classmethod
     def from_saved(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
         """What `to_dict` gave, whatever the recipe says by now. Options that were not known when it
         was saved get their defaults."""
+        return cls._read(data, lambda saved: {**DEFAULTS, **saved}, where)
+
+    @classmethod
+    def _read(cls, data: Mapping[str, Any], fill_in: FillIn, where: str) -> "TrainConfig":
         try:
-            return cls._of(check_options({**DEFAULTS, **read_options(data)}))
+            return cls._of(check_options(fill_in(read_options(data))))
         except InputError as error:
             raise InputError(f"{where}: {error}" if where else str(error)) from None
 

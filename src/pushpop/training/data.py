@@ -33,6 +33,8 @@ class Data(ABC):
     text: TextForm | None = None
     epoch = 0
     """Batches in an epoch; 0: there are no epochs."""
+    test_every: int
+    """Batches from one test to the next."""
 
     @abstractmethod
     def batches(self, lengths: LengthRange, start: int) -> Iterator[Batch]:
@@ -48,10 +50,6 @@ class Data(ABC):
         """What a report says of the model that is kept, besides a test."""
         return {}
 
-    def test_is_due(self, step: int) -> bool:
-        """Whether it is time for a test after so many batches."""
-        return step % self.test_every == 0
-
     def check_lengths(self, lengths: LengthRange) -> None:  # noqa: B027  given pairs have theirs
         """Refuse lengths of which there is nothing."""
 
@@ -63,11 +61,6 @@ class Data(ABC):
         """A fingerprint of the data, as plain values."""
         return {}
 
-    @property
-    @abstractmethod
-    def test_every(self) -> int:
-        """Batches from one test to the next."""
-
 
 class TaskData(Data):
     """Pairs drawn from a task, always new ones."""
@@ -76,20 +69,15 @@ class TaskData(Data):
         self.config, self.task = config, get_task(config.task)
         self.vocabulary = self.task.vocabulary
         self.trained_on = self.task.with_uniform_lengths() if config.uniform_lengths else self.task
-
-    @property
-    def test_every(self) -> int:
-        """As the options say."""
-        return self.config.evaluate_every
+        self.test_every = config.evaluate_every
 
     def batches(self, lengths: LengthRange, start: int) -> Iterator[Batch]:
         """Batches of the training stream."""
-        seed, size = self.config.seed, self.config.batch_size
         return batches(
             self.trained_on,
-            seed=seed,
+            seed=self.config.seed,
             stream="train",
-            batch_size=size,
+            batch_size=self.config.batch_size,
             lengths=lengths,
             start=start,
             make=BATCH_MAKERS[self.config.form],
@@ -128,11 +116,6 @@ class FileData(Data):
     files: Sequence[PairsFile | LinesFile]
     examples: PairsData | LinesData
     validation: Pairs
-
-    @property
-    def test_every(self) -> int:
-        """An epoch."""
-        return self.epoch
 
     def batches(self, lengths: LengthRange, start: int) -> Iterator[Batch]:
         """Epoch after epoch; lengths do not matter."""
@@ -190,7 +173,7 @@ class PairsFileData(FileData):
             check_memory(self.examples.pairs, config.batch_size, floats, attention=config.attention)
         except InputError as error:
             raise InputError(f"{config.task}: {error}") from None
-        self.epoch = self.examples.batches_per_epoch
+        self.epoch = self.test_every = self.examples.batches_per_epoch
         self.validation = encode_pairs(held, self.vocabulary)
         trained = {pair_key(pair) for pair in pairs}
         self.seen = sum(pair_key(pair) in trained for pair in held)
@@ -285,7 +268,7 @@ class LinesFileData(FileData):
             share = min(config.hold_out, MOST_HELD_OUT / len(file))
             rows, held = hold_out(rows, share, config.seed)
         self.examples = LinesData(file, rows, self.vocabulary, config.batch_size)
-        self.epoch = self.examples.batches_per_epoch
+        self.epoch = self.test_every = self.examples.batches_per_epoch
         self.validation = encode_lines(held_file, held, self.vocabulary)
 
     def test(

@@ -276,7 +276,7 @@ class Session:
         step, is_best = progress.step, False
         if progress.settled < step:
             scores: dict[str, Any] = {}
-            if self.trainer.is_tested and self.data.test_is_due(step):
+            if self.trainer.is_tested and step % self.data.test_every == 0:
                 scores = self.evaluate(self.trainer.model, "evaluate", step)
                 is_best = self.note_test(scores)
             if record := {**self.trainer.report(), **scores}:
