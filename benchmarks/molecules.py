@@ -201,7 +201,7 @@ def judged(moses: Moses, written: Sequence[str]) -> dict[str, float]:
         "diversity": 1 - similar,
         "diversity2": 1 - similar2,
         "novelty": len(different - moses.known) / max(1, len(different)),
-        "filters": float(np.mean([moses.passes(molecule) for molecule in valid])),
+        "filters": sum(map(moses.passes, valid)) / max(1, len(valid)),
     }
     return {name: round(figure, 5) for name, figure in figures.items()}
 
@@ -214,21 +214,22 @@ def unique(canonical: Sequence[str], count: int) -> float:
 
 def similarity(molecules: Sequence[Chem.Mol], block: int = 2000) -> tuple[float, float]:
     """The mean Tanimoto similarity of all pairs of Morgan fingerprints (radius 2, 1024 bits), each
-    with itself too, and the root of the mean of its square."""
+    with itself too; and that of squares, of which MOSES takes the root molecule by molecule."""
     generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=1024)
     rows = [generator.GetFingerprintAsNumPy(molecule) for molecule in molecules]
-    bits = torch.from_numpy(np.array(rows, np.float32))
+    bits = torch.from_numpy(np.array(rows, np.float32).reshape(len(rows), 1024))
     counts = bits.sum(dim=1)
-    total = squares = 0.0
+    total, roots = 0.0, 0.0
     for first in range(0, len(bits), block):
+        squares = torch.zeros(len(bits[first : first + block]), dtype=torch.float64)
         for other in range(0, len(bits), block):
             both = bits[first : first + block] @ bits[other : other + block].T
             sides = counts[first : first + block, None] + counts[other : other + block]
             shares = torch.where(sides > 0, both / (sides - both), 1.0)
             total += float(shares.sum(dtype=torch.float64))
-            squares += float(shares.square().sum(dtype=torch.float64))
-    n_pairs = max(1, len(bits) ** 2)
-    return total / n_pairs, (squares / n_pairs) ** 0.5
+            squares += shares.square().sum(dim=1, dtype=torch.float64)
+        roots += float((squares / len(bits)).sqrt().sum())
+    return total / max(1, len(bits) ** 2), roots / max(1, len(bits))
 
 
 def key_of(row: dict[str, Any]) -> tuple[int, str, int]:
