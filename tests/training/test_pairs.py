@@ -308,6 +308,15 @@ def test_of_equal_accuracies_the_later_weights_are_kept_once_there_is_noise() ->
         assert waited == [0, 0, 1, 2]
 
 
+def test_where_nothing_is_right_the_smaller_perplexity_is_kept_even_under_noise() -> None:
+    config = TrainConfig(gate_noise=1, window=1)
+    progress = Progress.start(config, epoch=1)
+    for perplexity in (1.02, 1.01, 1.05):
+        progress.after_batch(config, 0.01, 1)
+        progress.validated(config, 0.0, perplexity)
+    assert progress.best_step == 2
+
+
 def test_patience_waits_while_noise_rises() -> None:
     config = TrainConfig(gate_noise=1, noise_rise=25, window=1)
     progress = Progress.start(config, epoch=10)

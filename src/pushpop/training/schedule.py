@@ -210,12 +210,13 @@ class Progress:
         """Note a validation, and whether it is the best; lower the rate where it is time.
 
         Where as many are right, the smaller perplexity is the better; but once noise or a lower
-        rate steadies the weights, the later ones are.
+        rate steadies the weights, the later ones are. Where nothing is right, and of language
+        models, which have perplexity alone, it stays the smaller perplexity.
         """
         self.valid_perplexity = perplexity
         best = self.best_valid or [-1.0, inf]
         gains = (accuracy, -perplexity) > (best[0], -best[1])
-        steadier = accuracy == best[0] and self.steady > 0 and steadies(config)
+        steadier = accuracy == best[0] > 0 and self.steady > 0 and steadies(config)
         if gains or steadier:
             least = perplexity if gains else best[1]
             self.best_valid, self.best_step = [accuracy, least], self.step
