@@ -5,7 +5,7 @@ from typing import Any, NoReturn, overload
 import torch
 from torch import Tensor, nn
 
-from pushpop.layers.inputs import check_input
+from pushpop.layers.inputs import NO_JIT, check_input, refuse_jit
 from pushpop.layers.state import HeadsState
 from pushpop.memory import Memory, make_memory
 from pushpop.memory.state import would_sync
@@ -100,13 +100,9 @@ class MemoryAttention(nn.Module):
                 linear.bias.copy_(torch.tensor(starts[:count]).repeat(self.num_heads))
                 starts = starts[count:]
 
-    @property
-    def in_proj_weight(self) -> NoReturn:
-        """Raise: only the path over nested tensors of `nn.TransformerEncoder` asks for it."""
-        raise RuntimeError(
-            "MemoryAttention takes no nested tensors: make the nn.TransformerEncoder with "
-            "enable_nested_tensor=False"
-        )
+    def __prepare_scriptable__(self) -> NoReturn:
+        """Raise: `torch.jit.script` asks for this first."""
+        raise RuntimeError(NO_JIT)
 
     @overload
     def forward(
@@ -149,6 +145,7 @@ class MemoryAttention(nn.Module):
         layer keeps to without it. Another key or value, another mask, and `need_weights` are
         refused.
         """
+        refuse_jit()
         if isinstance(state, Tensor) and len(third) == 1:
             _check_self_attention(x, state, third[0], need_weights, attn_mask, is_causal)
             if key_padding_mask is not None and key_padding_mask.is_floating_point():

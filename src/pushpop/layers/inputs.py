@@ -132,6 +132,16 @@ def check_input(
     check_like("the input", x, parameter)
 
 
+def refuse_jit() -> None:
+    """Raise in `torch.jit.trace`, which knows no states; export to ONNX may trace as well."""
+    tracing = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    if tracing and not torch.onnx.is_in_onnx_export():
+        raise RuntimeError(NO_JIT)
+
+
+NO_JIT = "a layer with a memory cannot go through torch.jit: use torch.export or torch.compile"
+
+
 class NoiseLevels(NamedTuple):
     """Standard deviations of the noise that a call adds to gates before their sigmoid or softmax.
 

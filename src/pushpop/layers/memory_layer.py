@@ -138,7 +138,7 @@ class MemoryLayer(nn.Module):
         state = self.first_state(x.shape[1]) if state is None else state
         if ragged is not None:
             x, state = x[:, ragged.order], state.rows(ragged.order)
-        sizes = [x.shape[1]] * x.shape[0] if ragged is None else ragged.sizes
+        sizes = [] if ragged is None else ragged.sizes
         backend, noise = choose_backend(self, x), draw_noise(self, x, levels)
         if backend is None:
             hidden, state = _run_step_by_step(self, x, state, sizes, noise)
@@ -185,9 +185,10 @@ def _run_step_by_step(
 ) -> tuple[Tensor, RNNState]:
     """x [T, B, I] -> o' [T, B, H], anything at padded steps, and the state, by autograd.
 
-    Rows are sorted by length: step t has the first sizes[t] of them, and the state of a row that
-    has ended is set aside.
+    Rows are sorted by length: step t has the first sizes[t] of them, all if there are no sizes, and
+    the state of a row that has ended is set aside.
     """
+    sizes = sizes or [x.shape[1]] * x.shape[0]
     ended: list[RNNState] = []
     hidden = []
     for t, (x_t, size) in enumerate(zip(x, sizes, strict=True)):

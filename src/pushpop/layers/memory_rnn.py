@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any, Self, overload
+from typing import Any, NoReturn, Self, overload
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from pushpop.layers.from_torch import copy_weights
 from pushpop.layers.inputs import (
+    NO_JIT,
     NoiseLevels,
     Ragged,
     check_input,
@@ -18,6 +19,7 @@ from pushpop.layers.inputs import (
     outside_autocast,
     pad,
     real_steps,
+    refuse_jit,
 )
 from pushpop.layers.memory_layer import MemoryLayer, OutputSize, StartingBias
 from pushpop.layers.state import LayeredState, RNNState
@@ -230,6 +232,10 @@ class MemoryRNN(MemoryLayer):
     def flatten_parameters(self) -> None:
         """Do nothing: there is no copy of the weights to keep in one piece, as `nn.LSTM` has."""
 
+    def __prepare_scriptable__(self) -> NoReturn:
+        """Raise: `torch.jit.script` asks for this first."""
+        raise RuntimeError(NO_JIT)
+
     @overload  # type: ignore[override]  # the layers in `further` are called with other things
     def forward(
         self,
@@ -267,6 +273,7 @@ class MemoryRNN(MemoryLayer):
         it has none either. `hx` is another name of `state`. In place of a state both take h or
         (h, c) as `nn.GRU` and `nn.LSTM` do, and memories are empty then.
         """
+        refuse_jit()
         if hx is not None:
             if state is not None:
                 raise ValueError("state and hx are two names of one argument; both were given")

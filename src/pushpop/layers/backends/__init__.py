@@ -13,7 +13,7 @@ those that have a second, and so on; on a GPU [T, B, ...] stands for [N, ...].
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -44,7 +44,7 @@ class RecurrenceInput(NamedTuple):
     memories: int  # M
     keep: bool  # whether there may be a backward pass
     cell: str
-    sizes: list[int]  # [T], sequences that have a step t: the first ones
+    sizes: list[int]  # [T], sequences that have a step t: the first ones; []: all, any T in a graph
     x: Tensor  # [T, B, I]
     x_weight: Tensor  # [K, I]
     bias: Tensor  # [K]
@@ -148,12 +148,13 @@ def empty_recurrence(inputs: RecurrenceInput, packed: bool = True) -> Recurrence
     (T, B, _), H, new = x.shape, inputs.h.shape[1], x.new_empty
     G = len(inputs.gate_bias) // inputs.memories
     V = len(inputs.value_bias) // (inputs.memories * D)
-    steps = (sum(inputs.sizes),) if packed else (T, B)
+    real_steps = sum(size > 0 for size in inputs.sizes) if inputs.sizes else T
+    steps = (T, B) if not packed else (sum(inputs.sizes) if inputs.sizes else T * B,)
     shifts = shifts_of(inputs.memory)
     if shifts is None:
         rows, room, pops, cells, kept = R, N + T * V, T * R, (0, 0, D), 0
     else:
-        n_cells = shifts.cells(N, sum(size > 0 for size in inputs.sizes))
+        n_cells = shifts.cells(N, real_steps)
         rows = room = pops = 0
         cells, kept = (R, n_cells, D), R * D * shifts.kept(N, T) if inputs.keep else 0
     return RecurrenceOutput(
@@ -241,8 +242,8 @@ class Backend:
     def run(
         self, layer: "MemoryLayer", x: Tensor, state: RNNState, sizes: list[int], noise: Noise
     ) -> tuple[Tensor, RNNState]:
-        """x [T, B, I] with sizes[t] rows at step t -> hidden [T, B, H] and the state after each
-        row."""
+        """x [T, B, I] with sizes[t] rows at step t, or all -> hidden [T, B, H] and the state after
+        each row."""
         T, B, _ = x.shape
         if T == 0 or B == 0:
             return x.new_zeros(T, B, layer.hidden_size), state
@@ -356,28 +357,37 @@ def sigmoids_first(weight: Tensor) -> Tensor:
     return torch.cat([i, f, o, g])
 
 
+Bundle = TypeVar("Bundle", RecurrenceInput, RecurrenceBackwardInput)
+
+
+def _with_sizes(inputs: Bundle) -> Bundle:
+    """The same with sizes, which a graph leaves out where all sequences have all steps."""
+    T, B, _ = inputs.x.shape
+    return inputs if inputs.sizes else inputs._replace(sizes=[B] * T)
+
+
 def _run_fused(inputs: RecurrenceInput) -> RecurrenceOutput:
     from pushpop.layers.backends.fused import loop
 
-    return loop.run_recurrence(inputs)
+    return loop.run_recurrence(_with_sizes(inputs))
 
 
 def _run_fused_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradients:
     from pushpop.layers.backends.fused import loop
 
-    return loop.run_recurrence_backward(inputs)
+    return loop.run_recurrence_backward(_with_sizes(inputs))
 
 
 def _run_triton(inputs: RecurrenceInput) -> RecurrenceOutput:
     from pushpop.layers.backends.triton import loop
 
-    return loop.run_recurrence(inputs)
+    return loop.run_recurrence(_with_sizes(inputs))
 
 
 def _run_triton_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradients:
     from pushpop.layers.backends.triton import loop
 
-    return loop.run_recurrence_backward(inputs)
+    return loop.run_recurrence_backward(_with_sizes(inputs))
 
 
 def _empty_unpacked(inputs: RecurrenceInput) -> RecurrenceOutput:
