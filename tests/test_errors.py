@@ -4,8 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from pushpop.errors import InputError, reading, writing
+from pushpop.errors import InputError, counted, reading, writing
 from pushpop.files import write_file
+
+
+def test_one_thing_is_no_plural() -> None:
+    assert counted(1, "pair") == "1 pair"
+    assert counted(2_000, "pair") == "2,000 pairs"
 
 
 def test_a_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:

@@ -19,6 +19,11 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
+def counted(number: int, what: str) -> str:
+    """So many things, as in 1 pair and 2,000 pairs."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 @contextmanager
 def reading(path: str | Path) -> Iterator[None]:
     """Turn what the system or a text's encoding refuses into an `InputError` with the path."""

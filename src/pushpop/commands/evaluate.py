@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pushpop.devices import find_device, read_device
-from pushpop.errors import InputError
+from pushpop.errors import InputError, counted
 from pushpop.options import Command, argument, option
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Evaluate(Command):
         "65-128",
         "shortest and longest source, as in 65-128, or lengths one by one, as in 64,128,256",
     )
-    sequences: int = option(1000, "how many pairs are drawn for each")
+    sequences: int = option(1000, "how many pairs are drawn for each", least=1)
     seed: int = option(0, "the same seed gives the same pairs")
     task: str = option(
         "", "the task to draw from; by default the one that the model was trained on"
@@ -84,7 +84,7 @@ class Evaluate(Command):
     )
     skip_bad: bool = option(False, "leave bad rows out, and count them")
     beam: int = option(1, "how many predictions are pursued at once")
-    worst: int = option(10, "how many of the worst predictions are shown")
+    worst: int = option(10, "how many of the worst predictions are shown", least=0)
     as_json: bool = option(False, "print the figures as JSON")
     device: str = option(
         "cpu", "where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu"
@@ -101,10 +101,6 @@ class Evaluate(Command):
         from pushpop.training.run import load_trained
 
         ranges = [parse_lengths(part) for part in self.lengths.split(",")]
-        if self.sequences < 1:
-            raise InputError(f"{self.sequences} sequences asked for: expected at least 1")
-        if self.worst < 0:
-            raise InputError(f"worst is {self.worst}, expected 0 or more")
         if self.save:
             check_saveable(self.model, ranges, self.task or self.checkpoint)
         trained = load_trained(
@@ -178,7 +174,7 @@ class Evaluate(Command):
             print(json.dumps(scores.to_dict()))
             return
         figures = scores.to_dict()
-        print(f"{what} on {path}, {figures['pairs']:,} pairs{file.header}")
+        print(f"{what} on {path}, {counted(figures['pairs'], 'pair')}{file.header}")
         print(f"accuracy           {figures['accuracy']:7.2%}   targets that are right as a whole")
         print(f"word error rate    {figures['word_error_rate']:7.2%}   those that are not")
         what = "labels that are wrong" if labels else "edits a symbol of the targets"

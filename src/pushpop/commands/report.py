@@ -3,6 +3,7 @@
 import sys
 from dataclasses import dataclass
 
+from pushpop.errors import counted
 from pushpop.options import Command, argument, option
 
 
@@ -36,7 +37,8 @@ class Report(Command):
 
         folder = Path(self.results)
         if self.collect:
-            print(f"{pack_runs(folder, Path(self.collect))} runs copied into {self.collect}")
+            copied = counted(pack_runs(folder, Path(self.collect)), "run")
+            print(f"{copied} copied into {self.collect}")
             return
         made = make_report(folder)
         write_report(made, Path(self.out) if self.out else folder)

@@ -4,7 +4,6 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pushpop.errors import InputError
 from pushpop.options import Command, argument, option
 
 if TYPE_CHECKING:
@@ -28,10 +27,12 @@ class Sweep(Command):
     )
     out: str = option("", "the folder of the run directories; by default runs/PRESET")
     workers: int = option(
-        0, "runs at a time, a process and a thread each; 0: as many as there are cores"
+        0, "runs at a time, a process and a thread each; 0: as many as there are cores", least=0
     )
     steps: int = option(
-        0, "batches of every run instead of what the preset says; finished runs are extended"
+        0,
+        "batches of every run instead of what the preset says; finished runs are extended",
+        least=0,
     )
     only: str = option("", "the runs with these options, as in task=copy,model=queue,model=deque")
     ray: str = option(
@@ -56,9 +57,6 @@ class Sweep(Command):
         )
         from pushpop.experiments.sweep import plan as plan_jobs
 
-        for name, value in (("workers", self.workers), ("steps", self.steps)):
-            if value < 0:
-                raise InputError(f"--{name} is {value}, expected 1 or more")
         chosen = load_preset(self.preset, {"steps": self.steps} if self.steps else {})
         runs = select(chosen.runs, self.only)
         folder = Path(self.out or f"runs/{chosen.name}")

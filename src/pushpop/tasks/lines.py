@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from pushpop.errors import InputError, reading
+from pushpop.errors import InputError, counted, reading
 from pushpop.tasks.base import IntArray, Pairs
 from pushpop.tasks.batching import Batch, make_line_batch
 from pushpop.tasks.pairs import Epochs
@@ -118,7 +118,7 @@ class LinesFile:
         column = "" if self.column is None else f"column {self.column + 1}; "
         unicode = "not normalised" if form.normalise == "none" else form.normalise.upper()
         return (
-            f"{self.path}: {len(self):,} lines; {column}{words[form.target]}, "
+            f"{self.path}: {counted(len(self), 'line')}; {column}{words[form.target]}, "
             f"{len(self.alphabet):,} different ones; {unicode}{self.header}"
         )
 
@@ -126,7 +126,7 @@ class LinesFile:
         """How many lines were left out, and the first of them; nothing if none was."""
         if not self.skipped:
             return ""
-        lines = "1 bad line" if len(self.skipped) == 1 else f"{len(self.skipped):,} bad lines"
+        lines = counted(len(self.skipped), "bad line")
         return f"{self.path}: {lines} skipped, the first: {self.skipped[0]}"
 
     def _open(self, raw: bytes | None) -> bytes | mmap.mmap:

@@ -13,7 +13,7 @@ from itertools import accumulate, chain
 from pathlib import Path
 from typing import Literal
 
-from pushpop.errors import InputError, did_you_mean, reading
+from pushpop.errors import InputError, counted, did_you_mean, reading
 from pushpop.tasks.pairs_text import (
     FEATURE_SEPARATOR,
     BadLine,
@@ -226,7 +226,7 @@ class PairsFile:
         features = f", features between {FEATURE_SEPARATOR}" if form.features else ""
         unicode = "not normalised" if form.normalise == "none" else form.normalise.upper()
         return (
-            f"{self.path}: {len(self.pairs):,} pairs; {self.columns}; source: "
+            f"{self.path}: {counted(len(self.pairs), 'pair')}; {self.columns}; source: "
             f"{words[form.source]}, target: {words[form.target]}{features}; {unicode}{self.header}"
         )
 
@@ -269,7 +269,7 @@ class PairsFile:
         """How many rows were left out, and the first of them; nothing if none was."""
         if not self.skipped:
             return ""
-        rows = "1 bad row" if len(self.skipped) == 1 else f"{len(self.skipped):,} bad rows"
+        rows = counted(len(self.skipped), "bad row")
         return f"{self.path}: {rows} skipped, the first: {self.skipped[0]}"
 
 
@@ -366,7 +366,7 @@ def _form(rows: Sequence[Row], columns: Columns, options: PairsOptions) -> TextF
 def _pair(row: Row, columns: Columns, form: TextForm, labels: bool = False) -> Pair:
     fields = row.fields
     if columns.count is not None and len(fields) != columns.count:
-        columns_here = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
+        columns_here = counted(len(fields), "column")
         raise row.bad(min(columns.count, len(fields)), f"{columns_here}, expected {columns.count}")
     for number in columns.numbers:
         if number >= len(fields):
@@ -382,10 +382,10 @@ def _pair(row: Row, columns: Columns, form: TextForm, labels: bool = False) -> P
             raise row.bad(column, f"the {side} is empty")
     source = [*features, *source]
     if labels and len(source) != len(target):
-        counted = f" ({len(features)} of them features)" if features else ""
+        of_them = f" ({len(features)} of them features)" if features else ""
         raise row.bad(
             columns.target,
-            f"{len(target)} labels for {len(source)} source symbols{counted}, expected one for "
+            f"{len(target)} labels for {len(source)} source symbols{of_them}, expected one for "
             "each",
         )
     return source, target
