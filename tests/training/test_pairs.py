@@ -340,6 +340,8 @@ def told(path: Path, **options: Any) -> list[str]:
 
 def test_nothing_is_warned_of_in_a_good_file(tmp_path: Path) -> None:
     assert told(write_pairs(tmp_path)) == []
+    few = PairsFileData(tiny(write_pairs(tmp_path), hold_out=0.01)).messages()[1]
+    assert few.startswith("no --valid given: 1 pair is held out to validate on, ")
     assert told(write_pairs(tmp_path), valid=str(write_pairs(tmp_path, "v.tsv", 1))) == [
         f"1 of the 1 {SEEN}"
     ]

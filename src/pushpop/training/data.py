@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, counted
 from pushpop.evaluation import BoolArray, Scores, accuracy_by_length, evaluate, score, without_reads
 from pushpop.models import Tagger, Transducer
 from pushpop.tasks import Batch, LengthRange, Pairs, Vocabulary, batch_rng, batches, get_task
@@ -111,7 +111,7 @@ class TaskData(Data):
 class FileData(Data):
     """The examples of a file, and others to validate on: of another file, or held out."""
 
-    what = "pairs"
+    what = "pair"
     config: TrainConfig
     files: Sequence[PairsFile | LinesFile]
     examples: PairsData | LinesData
@@ -129,7 +129,8 @@ class FileData(Data):
         if not self.config.valid:
             held, trained = len(self.validation), len(self.examples)
             messages.append(
-                f"no --valid given: {held:,} {self.what} are held out to validate on, "
+                f"no --valid given: {counted(held, self.what)} {'is' if held == 1 else 'are'} held "
+                "out to validate on, "
                 f"{trained:,} are trained on"
             )
         return messages
@@ -242,7 +243,7 @@ class PairsFileData(FileData):
 class LinesFileData(FileData):
     """The lines of a file, and lines to validate on: of another file, or held out."""
 
-    what = "lines"
+    what = "line"
 
     def __init__(self, config: TrainConfig, contents: Contents | None = None) -> None:
         self.config, contents = config, contents or {}
