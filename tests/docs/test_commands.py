@@ -10,6 +10,7 @@ import shutil
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,18 +106,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "words.txt").write_text("abba\npabbi\n")
     (folder / "dates.txt").write_text("abba\n")
     (folder / "my-grammar.itg").write_text(GRAMMAR)
-    small = {"hidden": 8, "memory_width": 8, "embedding": 8, "evaluate_sequences": 2}
+    tiny: dict[str, Any] = {"hidden": 8, "memory_width": 8, "embedding": 8}
+    small = {**tiny, "evaluate_sequences": 2}  # of a task; a file has its own
     runs = folder / "runs"
     for task, memory in (("copy", "queue"), ("reverse", "stack")):
         config = TrainConfig(task, memory=memory, steps=2, **small)
         train(config, runs / f"{task}-{memory}-seed0")
-    pairs = TrainConfig(str(folder / "pairs.tsv"), epochs=1, valid=str(folder / "dev.tsv"), **small)
+    pairs = TrainConfig(str(folder / "pairs.tsv"), epochs=1, valid=str(folder / "dev.tsv"), **tiny)
     train(pairs, runs / "pairs-deque-seed0")
     shutil.copytree(runs / "pairs-deque-seed0", runs / "dates-queue-seed0")
     molecules = (ROOT / "examples" / "molecules.smi").read_text().splitlines()[:20]
     for name in ("molecules.smi", "test.smi"):
         (folder / name).write_text("\n".join([*molecules, "CC(=O)Oc1ccccc1C(=O)O"]))
-    lines = TrainConfig(str(folder / "molecules.smi"), memory="deque", epochs=1, **small)
+    lines = TrainConfig(str(folder / "molecules.smi"), memory="deque", epochs=1, **tiny)
     train(lines, runs / "molecules-deque-seed0")
     for name in ("smoke", "table"):
         shutil.copytree(runs / "copy-queue-seed0", runs / name / "copy-queue-seed0")

@@ -90,7 +90,7 @@ def test_a_model_without_a_memory_is_run_but_not_traced(
         ("trace min", "min: no such folder, and no model of that name"),
         ("trace mine 'a1 b'", "unknown source symbol"),
         ("trace mine a1 -o out.pdf", "out.pdf: expected a name that ends in .html, .png, .svg,"),
-        ("trace mine a1 -o no/out.json", "no/out.json: cannot be written: No such file"),
+        ("trace mine a1 -o no/out.json", "no: no such folder to write out.json into"),
         ("trace mine --task revrese", "did you mean 'reverse'?"),
         ("trace mine --length 0", "lengths 0-0: expected"),
         ("trace mine --target a1", "--target is the answer to an INPUT"),
