@@ -33,7 +33,7 @@ def run_python(code: str, *args: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("arguments", ["--help", *(f"{name} --help" for name in COMMANDS)])
+@pytest.mark.parametrize("arguments", ["", "--help", *(f"{name} --help" for name in COMMANDS)])
 def test_help_comes_without_torch(arguments: str) -> None:
     done = run_python(HEAVY, *arguments.split())
     assert (done.returncode, done.stderr) == (0, "")
@@ -49,7 +49,6 @@ def test_the_version_comes_without_torch() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "required: COMMAND"),
         ("trian copy", "did you mean 'train'?"),
         ("sample", "required: task"),
         ("sample copy --lenths 8", "did you mean '--lengths'?"),
