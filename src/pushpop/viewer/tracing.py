@@ -269,8 +269,7 @@ def _run_transducer(model: Transducer, example: Example, max_length: int | None)
     ran.finished = writer.finished
     if ran.recorder.body is not None and model.source is not None:
         # A model that has another way to its source may not need its memory.
-        rest = ran.recorder.body, example.source, limit
-        ran.without_memory = answer_without_reads(model, *rest)
+        ran.without_memory = answer_without_reads(model, example.source, limit)
     if model.config.attention:
         weights = attention_weights(model, example.source, writer.written)
         ran.attention = [_shares(row) for row in weights]

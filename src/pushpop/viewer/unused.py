@@ -1,11 +1,10 @@
 """Memories that a model does not use: what it writes without its reads, and the remark beside a
 trace in which the memory does little for the answer."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from pushpop.layers import MemoryRNN
+from pushpop.evaluation import without_reads
 from pushpop.models import Transducer
 from pushpop.models.decoding import Request, greedy
 
@@ -20,30 +19,13 @@ UNNEEDED = (
 HARDLY = 0.2  # the share of values read later, below which a memory is hardly used
 
 
-def answer_without_reads(
-    model: Transducer, layer: MemoryRNN, source: Sequence[str], limit: int
-) -> tuple[str, ...]:
-    """The model's answer with zeros in the place of every read."""
+def answer_without_reads(model: Transducer, source: Sequence[str], limit: int) -> tuple[str, ...]:
+    """The answer of a model with a memory, with zeros in the place of every read."""
+    blind = without_reads(model)
+    assert blind is not None
     numbers = model.vocabulary.encode_source(source).tolist()
-    with _without_reads(layer):
-        (answer,) = greedy(model, Request([numbers], [limit]))
+    (answer,) = greedy(blind, Request([numbers], [limit]))
     return answer.symbols
-
-
-@contextmanager
-def _without_reads(layer: MemoryRNN) -> Iterator[None]:
-    """The controller sees its input, and after it the read: the latter is taken from it."""
-
-    def cut(cell: Any, arguments: Any) -> Any:
-        seen = arguments[0].clone()
-        seen[:, layer.input_size :] = 0
-        return (seen, *arguments[1:])
-
-    hook = layer.cell.register_forward_pre_hook(cut)
-    try:
-        yield
-    finally:
-        hook.remove()
 
 
 def remark(trace: "Trace") -> str:
