@@ -18,7 +18,6 @@ MODULES = [
     "pushpop.memory.backends.fused.mixing",
     "pushpop.memory.backends.fused.ring",
     "pushpop.tasks.grammar_sampling",
-    "pushpop.tasks.kernels",
 ]
 SMALL = "--hidden 4 --memory-width 4 --steps 2"
 TESTS = "--evaluate-sequences 2 --test-lengths 8"  # of tasks: a file is tested on its own pairs

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     )
     from pushpop.tasks.grammar import Grammar, Link, Rule, parse_grammar, read_grammar
     from pushpop.tasks.grammar_task import GrammarTask
-    from pushpop.tasks.lengths import LengthRange, parse_lengths
-    from pushpop.tasks.registry import TASKS, get_task
+    from pushpop.tasks.registry import TASKS, LengthRange, get_task, parse_lengths
     from pushpop.tasks.vocabulary import Vocabulary
 
 __all__ = [

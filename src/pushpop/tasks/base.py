@@ -12,22 +12,18 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from itertools import chain, pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pushpop.errors import InputError
-from pushpop.tasks.lengths import LengthRange, check_request
+from pushpop.tasks.registry import LengthRange, check_request
 from pushpop.tasks.vocabulary import Vocabulary
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
-
-
-def starts_of(lengths: IntArray) -> IntArray:
-    """Where each row begins when rows of these lengths are laid end to end."""
-    starts: IntArray = np.cumsum(lengths) - lengths
-    return starts
+Flat = TypeVar("Flat", IntArray, list[int], list[float], str)
 
 
 def places(lengths: IntArray) -> tuple[IntArray, IntArray]:
@@ -38,9 +34,9 @@ def places(lengths: IntArray) -> tuple[IntArray, IntArray]:
     return rows, np.arange(len(rows)) - (ends - lengths)[rows]
 
 
-def split(flat: IntArray, lengths: IntArray) -> list[IntArray]:
-    """The rows again, as views."""
-    ends = np.cumsum(lengths).tolist()
+def split(flat: Flat, lengths: IntArray) -> list[Flat]:
+    """The rows again; those of an array are views."""
+    ends: list[int] = np.cumsum(lengths).tolist()
     return [flat[start:end] for start, end in pairwise([0, *ends])]
 
 

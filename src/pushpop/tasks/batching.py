@@ -37,7 +37,7 @@ from torch import Tensor
 
 from pushpop.errors import InputError
 from pushpop.tasks.base import IntArray, Pairs, Task, batch_rng, places
-from pushpop.tasks.lengths import LengthRange
+from pushpop.tasks.registry import LengthRange
 from pushpop.tasks.vocabulary import Vocabulary
 
 

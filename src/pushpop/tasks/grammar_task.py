@@ -18,8 +18,8 @@ import numpy as np
 
 from pushpop.errors import InputError
 from pushpop.tasks.base import PAPER, FloatArray, IntArray, Pairs, Task
-from pushpop.tasks.grammar import Grammar, Link, Rule, Symbol, parse_grammar
-from pushpop.tasks.lengths import LengthRange, check_request
+from pushpop.tasks.grammar import Grammar, Link, Rule, Symbol, parse_grammar, read_grammar
+from pushpop.tasks.registry import GRAMMAR_FILE, LengthRange, check_request
 from pushpop.tasks.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -123,6 +123,13 @@ class GrammarTask(Task):
         if self._tables is None:
             self._tables = compile_grammar(self.grammar, self.vocabulary)
         return self._tables
+
+
+def make(name: str) -> GrammarTask:
+    """The task of that name, or of the grammar in that file."""
+    if name.endswith(GRAMMAR_FILE):
+        return GrammarTask(read_grammar(name))
+    return GrammarTask.packaged(name)
 
 
 def compile_grammar(grammar: Grammar, vocabulary: Vocabulary) -> "Tables":

@@ -1,4 +1,8 @@
-"""Tasks by name; the modules that draw them are imported when a task is made."""
+"""Tasks by name, and ranges of lengths.
+
+Options of training are read with them, so there is no numpy here: the modules that draw are
+imported when a task is made.
+"""
 
 import os
 from collections.abc import Callable
@@ -13,46 +17,36 @@ from pushpop.tasks.pairs_text import describe_endings, is_pairs_file
 if TYPE_CHECKING:
     from pushpop.tasks.base import Task
 
+LengthRange = tuple[int, int]
+"""The shortest and the longest source, both included."""
 CHOMSKY = "chomsky/"
 """How the names of tasks begin whose answers are written at blanks."""
 GRAMMAR_FILE = ".itg"
 
 
 def _make(module: str, name: str) -> "Task":
-    task: Task = getattr(import_module(f"pushpop.tasks.{module}"), name)()
+    task: Task = import_module(f"pushpop.tasks.{module}").make(name)
     return task
 
 
-def _packaged_grammar(name: str) -> "Task":
-    from pushpop.tasks.grammar_task import GrammarTask
-
-    return GrammarTask.packaged(name)
-
-
+NAMES = (
+    ("synthetic", "copy reverse flip"),
+    ("grammar_task", "svo-sov gender"),
+    ("synthetic", "duplicate odds-first brackets"),
+    (
+        "chomsky",
+        """
+        chomsky/even-pairs chomsky/parity chomsky/cycle-navigation chomsky/modular-arithmetic
+        chomsky/stack-manipulation chomsky/reverse chomsky/modular-arithmetic-brackets
+        chomsky/solve-equation chomsky/duplicate chomsky/missing-duplicate chomsky/odds-first
+        chomsky/binary-addition chomsky/binary-multiplication chomsky/square-root
+        chomsky/bucket-sort
+        """,
+    ),
+)
+"""Modules, and the tasks that the `make` of each makes."""
 TASKS: dict[str, "Callable[[], Task]"] = {
-    "copy": partial(_make, "synthetic", "Copy"),
-    "reverse": partial(_make, "synthetic", "Reverse"),
-    "flip": partial(_make, "synthetic", "Flip"),
-    "svo-sov": partial(_packaged_grammar, "svo-sov"),
-    "gender": partial(_packaged_grammar, "gender"),
-    "duplicate": partial(_make, "synthetic", "Duplicate"),
-    "odds-first": partial(_make, "synthetic", "OddsFirst"),
-    "brackets": partial(_make, "synthetic", "Brackets"),
-    "chomsky/even-pairs": partial(_make, "chomsky", "EvenPairs"),
-    "chomsky/parity": partial(_make, "chomsky", "Parity"),
-    "chomsky/cycle-navigation": partial(_make, "chomsky", "CycleNavigation"),
-    "chomsky/modular-arithmetic": partial(_make, "chomsky", "ModularArithmetic"),
-    "chomsky/stack-manipulation": partial(_make, "chomsky", "StackManipulation"),
-    "chomsky/reverse": partial(_make, "chomsky", "Reverse"),
-    "chomsky/modular-arithmetic-brackets": partial(_make, "chomsky", "ModularArithmeticBrackets"),
-    "chomsky/solve-equation": partial(_make, "chomsky", "SolveEquation"),
-    "chomsky/duplicate": partial(_make, "chomsky", "Duplicate"),
-    "chomsky/missing-duplicate": partial(_make, "chomsky", "MissingDuplicate"),
-    "chomsky/odds-first": partial(_make, "chomsky", "OddsFirst"),
-    "chomsky/binary-addition": partial(_make, "chomsky", "BinaryAddition"),
-    "chomsky/binary-multiplication": partial(_make, "chomsky", "BinaryMultiplication"),
-    "chomsky/square-root": partial(_make, "chomsky", "SquareRoot"),
-    "chomsky/bucket-sort": partial(_make, "chomsky", "BucketSort"),
+    name: partial(_make, module, name) for module, names in NAMES for name in names.split()
 }
 
 
@@ -60,10 +54,7 @@ def get_task(name: str) -> "Task":
     """The task of that name; a name that ends in .itg is the path of a grammar file."""
     check_task(name)
     if name.endswith(GRAMMAR_FILE):
-        from pushpop.tasks.grammar import read_grammar
-        from pushpop.tasks.grammar_task import GrammarTask
-
-        return GrammarTask(read_grammar(name))
+        return _make("grammar_task", name)
     return TASKS[name]()
 
 
@@ -105,3 +96,23 @@ def _refuse_file(name: str) -> None:
             f"{name}: {what}; expected a task (pushpop tasks lists them), a grammar in a .itg "
             f"file, or pairs in a file whose name ends in {describe_endings()}"
         )
+
+
+def check_request(batch_size: int, lengths: LengthRange) -> LengthRange:
+    """Refuse what no task can draw; gives the lengths back."""
+    low, high = lengths
+    if not 1 <= low <= high:
+        raise InputError(f"lengths {low}-{high}: expected low-high with 1 <= low <= high")
+    if batch_size < 1:
+        raise InputError(f"{batch_size} pairs asked for: expected at least 1")
+    return low, high
+
+
+def parse_lengths(text: str) -> LengthRange:
+    """Read `8-12`, or `10` for one length only."""
+    low, dash, high = text.partition("-")
+    try:
+        lengths = int(low), int(high if dash else low)
+    except ValueError:
+        raise InputError(f"lengths {text!r}: expected 8-12, say, or one length") from None
+    return check_request(1, lengths)

@@ -7,25 +7,20 @@ vocabulary a1 ... a128, which both sides share.
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cache
+from typing import TypeVar
 
 import numpy as np
 
-from pushpop.tasks.base import (
-    PAPER,
-    FloatArray,
-    IntArray,
-    Pairs,
-    Task,
-    draw_integers,
-    draw_lengths,
-    places,
-)
-from pushpop.tasks.lengths import LengthRange
+from pushpop.tasks.base import PAPER, FloatArray, Pairs, Task, draw_integers, draw_lengths, split
+from pushpop.tasks.registry import LengthRange
 from pushpop.tasks.vocabulary import Vocabulary
+
+Symbol = TypeVar("Symbol", int, str)
 
 
 class RearrangementTask(Task):
-    """A random source; the target says which of its symbols come in which order."""
+    """A random source; the target has its symbols in another order."""
 
     multiple = 1
     """Source lengths are multiples of this."""
@@ -36,59 +31,44 @@ class RearrangementTask(Task):
 
     def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:
         """Draw the lengths, then the symbols, then rearrange."""
-        source_lengths = draw_lengths(rng, batch_size, lengths, self.multiple)
-        total = int(source_lengths.sum())
-        source = draw_integers(rng, len(self.vocabulary.source), total)
-        order, target_lengths = self.rearrange(source_lengths)
-        return Pairs(source, source_lengths, source[order], target_lengths)
+        sizes = draw_lengths(rng, batch_size, lengths, self.multiple)
+        symbols = draw_integers(rng, len(self.vocabulary.source), int(sizes.sum())).tolist()
+        return Pairs.of([(row, self.rearrange(row)) for row in split(symbols, sizes)])
 
     def target_of(self, source: Sequence[str]) -> tuple[str, ...] | None:
         """The source rearranged."""
         known = all(self.vocabulary.knows("source", symbol) for symbol in source)
         if not source or len(source) % self.multiple or not known:
             return None
-        order, _ = self.rearrange(np.array([len(source)]))
-        return tuple(source[place] for place in order.tolist())
+        return tuple(self.rearrange(list(source)))
 
     @abstractmethod
-    def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
-        """For sources laid end to end: the index of the source symbol that each target symbol
-        repeats, and the targets' lengths."""
+    def rearrange(self, source: list[Symbol]) -> list[Symbol]:
+        """The target of a source."""
 
 
 class Copy(RearrangementTask):
-    """The source as it is.
-
-    a5 a7 a7 a2 ||| a5 a7 a7 a2
-    """
+    """The source as it is."""
 
     name = "copy"
     family = PAPER
 
-    def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
-        """Every symbol in its place."""
-        return np.arange(lengths.sum()), lengths
+    def rearrange(self, source: list[Symbol]) -> list[Symbol]:
+        return source
 
 
 class Reverse(RearrangementTask):
-    """The source read from its end.
-
-    a5 a7 a7 a2 ||| a2 a7 a7 a5
-    """
+    """The source read from its end."""
 
     name = "reverse"
     family = PAPER
 
-    def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
-        """Position p takes the symbol at length - 1 - p."""
-        rows, positions = places(lengths)
-        return np.cumsum(lengths)[rows] - 1 - positions, lengths
+    def rearrange(self, source: list[Symbol]) -> list[Symbol]:
+        return source[::-1]
 
 
 class Flip(RearrangementTask):
     """Every two neighbours change places.
-
-    a5 a7 a1 a2 ||| a7 a5 a2 a1
 
     Sources have even lengths. An odd one is not drawn at all: lengths are uniform over the even
     ones in the range, which is what drawing again after an odd draw would give. A range without an
@@ -99,70 +79,57 @@ class Flip(RearrangementTask):
     family = PAPER
     multiple = 2
 
-    def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
-        """Every source starts at an even index, so neighbours differ in the lowest bit only."""
-        return np.arange(lengths.sum()) ^ 1, lengths
+    def rearrange(self, source: list[Symbol]) -> list[Symbol]:
+        return [source[place ^ 1] for place in range(len(source))]  # the lowest bit differs
 
 
 class Duplicate(RearrangementTask):
-    """The source, twice.
-
-    a5 a7 a2 ||| a5 a7 a2 a5 a7 a2
-    """
+    """The source, twice."""
 
     name = "duplicate"
 
-    def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
-        """Positions past the end of the source start it again."""
-        rows, positions = places(2 * lengths)
-        starts = np.cumsum(lengths) - lengths
-        return starts[rows] + positions % lengths[rows], 2 * lengths
+    def rearrange(self, source: list[Symbol]) -> list[Symbol]:
+        return 2 * source
 
 
 class OddsFirst(RearrangementTask):
-    """Odd places first, then even ones.
-
-    a1 a2 a3 a4 a5 ||| a1 a3 a5 a2 a4
-
-    Places are counted from 1.
-    """
+    """Odd places first, then even ones."""
 
     name = "odds-first"
 
-    def rearrange(self, lengths: IntArray) -> tuple[IntArray, IntArray]:
-        """A row of length n has (n + 1) // 2 odd places, counted from 1."""
-        rows, positions = places(lengths)
-        odds = ((lengths + 1) // 2)[rows]
-        taken = np.where(positions < odds, 2 * positions, 2 * (positions - odds) + 1)
-        return (np.cumsum(lengths) - lengths)[rows] + taken, lengths
+    def rearrange(self, source: list[Symbol]) -> list[Symbol]:
+        return source[::2] + source[1::2]
 
 
 class Brackets(Task):
     """What closes the brackets left open.
 
-    ( [ ] [ ( ||| ) ] )
-
     The source is a prefix of a well-bracketed string over two kinds of brackets; what was opened
-    last is closed first.
-    Source lengths are uniform over the range, and all prefixes of a length are equally likely.
-    A prefix that has everything closed has an empty target.
+    last is closed first. All prefixes of a length are equally likely. A prefix that has everything
+    closed has an empty target.
     """
 
     name = "brackets"
     vocabulary = Vocabulary(("(", ")", "[", "]"), (")", "]"))
 
-    def __init__(self) -> None:
-        self._openings = np.empty((0, 0))
-
     def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:
         """Draw the lengths, then one number a symbol: whether it opens, and which kind."""
-        from pushpop.tasks.kernels import draw_brackets
+        sizes = draw_lengths(rng, batch_size, lengths)
+        openings = opening_probabilities(2 ** int(sizes.max()).bit_length())
+        uniforms = split(rng.random(int(sizes.sum())).tolist(), sizes)
+        return Pairs.of([self._draw(row, openings) for row in uniforms])
 
-        source_lengths = draw_lengths(rng, batch_size, lengths)
-        openings = self._opening_probabilities(int(source_lengths.max()))
-        uniforms = rng.random(int(source_lengths.sum()))
-        source, target, target_lengths = draw_brackets(openings, source_lengths, uniforms)
-        return Pairs(source, source_lengths, target, target_lengths)
+    def _draw(self, uniforms: list[float], openings: FloatArray) -> tuple[list[int], list[int]]:
+        """A pair; source symbols are 2 kind for opening and 2 kind + 1 for closing."""
+        source, still_open = [], list[int]()
+        for place, uniform in enumerate(uniforms):
+            opening = openings[len(uniforms) - place, len(still_open)]
+            if uniform < opening:
+                still_open.append(0 if uniform < opening / 2 else 1)
+                source.append(2 * still_open[-1])
+            else:
+                source.append(2 * still_open.pop() + 1)
+        return source, still_open[::-1]
 
     def target_of(self, source: Sequence[str]) -> tuple[str, ...] | None:
         """What is still open, the last first."""
@@ -174,19 +141,28 @@ class Brackets(Task):
                 return None
         return tuple(reversed(left)) if source else None
 
-    def _opening_probabilities(self, longest: int) -> FloatArray:
-        """[left, depth]: the chance that the next of `left` symbols opens a bracket.
 
-        Opening can be done in two ways and closing in one (in none at depth 0), so the number of
-        ways to go on is W(left, depth) = 2 W(left - 1, depth + 1) + W(left - 1, depth - 1). It is
-        kept as a share of 3**left, which is 1 where depth 0 is out of reach.
-        """
-        if len(self._openings) <= longest:
-            share = np.ones(longest + 1)
-            self._openings = np.ones((longest + 1, longest + 1))
-            for left in range(1, longest + 1):
-                opened = 2 * np.append(share[1:], 1)
-                closed = np.append(0, share[:-1])
-                share = (opened + closed) / 3
-                self._openings[left] = opened / (opened + closed)
-        return self._openings
+@cache
+def opening_probabilities(longest: int) -> FloatArray:
+    """[left, depth]: the chance that the next of `left` symbols opens a bracket.
+
+    Opening can be done in two ways and closing in one (in none at depth 0), so the number of
+    ways to go on is W(left, depth) = 2 W(left - 1, depth + 1) + W(left - 1, depth - 1). It is
+    kept as a share of 3**left, which is 1 where depth 0 is out of reach, also beyond the table.
+    """
+    share = np.ones(longest + 1)
+    openings = np.ones((longest + 1, longest + 1))
+    for left in range(1, longest + 1):
+        opened = 2 * np.append(share[1:], 1)
+        closed = np.append(0, share[:-1])
+        share = (opened + closed) / 3
+        openings[left] = opened / (opened + closed)
+    return openings
+
+
+SYNTHETIC = {task.name: task for task in (Copy, Reverse, Flip, Duplicate, OddsFirst, Brackets)}
+
+
+def make(name: str) -> Task:
+    """The task of that name."""
+    return SYNTHETIC[name]()
