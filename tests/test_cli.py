@@ -134,7 +134,7 @@ def test_sample_reads_a_grammar_file(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("copy --lengths some", "lengths 'some': expected"),
         ("flip --lengths 9", "none is a multiple of 2"),
         ("gender --lengths 2-4", "gender has no source of length 2-4"),
-        ("copy -n 0", "0 pairs asked for"),
+        ("copy -n 0", "count is '0', expected a whole number of 1 or more"),
         ("copy -n many", "many"),
         ("copy --seed -1", "seed -1"),
         ("copy --lenths 8", "--lenths"),

@@ -6,14 +6,14 @@ Nothing here imports torch: help, the version and mistakes in the arguments come
 try:
     import re
     import sys
-    from argparse import Action, ArgumentParser, HelpFormatter
+    from argparse import ArgumentParser, HelpFormatter
     from inspect import getdoc
     from typing import Any, NoReturn
 
     from pushpop.commands import COMMANDS
     from pushpop.errors import InputError, did_you_mean, log_to
+    from pushpop.files import drop_output, tell, use_utf8
     from pushpop.options import Command
-    from pushpop.stdio import drop_output, use_utf8
     from pushpop.warmup import compile_all_at_first_miss
 except KeyboardInterrupt:  # Ctrl-C before `main` could see it
     raise SystemExit(130) from None
@@ -25,6 +25,9 @@ pushpop COMMAND --help lists the options of a command, with examples. To begin w
   pushpop transduce reverse-stack              use one: type a1 a2 a3
   pushpop trace reverse-stack -o trace.html    what its memory does, step by step
   pushpop train reverse --memory stack --recipe pushpop --until-solved"""
+
+NEGATIVE = r"-[\d.]+(e[+-]?\d+)?(,-?[\d.]+(e[+-]?\d+)?)*"
+"""A negative number, or a list that begins with one."""
 
 
 class Formatter(HelpFormatter):
@@ -49,24 +52,12 @@ class Parser(ArgumentParser):
         raise InputError(message)
 
 
-class ShowVersion(Action):
-    """Prints the version of pushpop and leaves; it is looked up only then."""
-
-    def __call__(self, parser: ArgumentParser, *given: Any) -> None:
-        """What argparse calls where the option stands."""
-        import pushpop
-
-        print("pushpop", pushpop.__version__)
-        parser.exit()
-
-
 def main_parser() -> Parser:
-    """Takes the name of a command, or asks for help or the version, and nothing else."""
+    """Takes the name of a command, or asks for help, and nothing else."""
     parser = Parser(prog="pushpop", epilog=START_HERE)
     shown = "show the version of pushpop and exit"
-    parser.add_argument("--version", action=ShowVersion, nargs=0, help=shown)
+    parser.add_argument("--version", action="store_true", help=shown)
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    commands.required = True
     for name, command in COMMANDS.items():
         commands.add_parser(name, help=_summary(command))
     return parser
@@ -88,10 +79,6 @@ def examples(command: type[Command]) -> list[str]:
     return [line.strip() for line in section.splitlines() if line.strip()]
 
 
-NEGATIVE = r"-[\d.]+(e[+-]?\d+)?(,-?[\d.]+(e[+-]?\d+)?)*"
-"""A negative number, or a list that begins with one."""
-
-
 def join_negatives(args: list[str]) -> list[str]:
     """`--pop-bias -2,-2` as `--pop-bias=-2,-2`, and so -1e-3: argparse takes them for options."""
     joined: list[str] = []
@@ -110,20 +97,10 @@ def main(args: list[str] | None = None) -> None:
         use_utf8()
         compile_all_at_first_miss()
     try:
-        args = join_negatives(sys.argv[1:] if args is None else args)
-        if args[:1] == ["--"]:  # torchrun passes on what separates its own options
-            args = args[1:]
-        if not args:
-            main_parser().print_help()
-            return
-        name = main_parser().parse_args(args[:1]).command
-        values = vars(command_parser(name).parse_intermixed_args(args[1:]))
-        given = {option: value for option, value in values.items() if value is not None}
-        with log_to(sys.stderr, "pushpop: "):
-            COMMANDS[name].of(given).execute()
+        _run(join_negatives(sys.argv[1:] if args is None else args))
         sys.stdout.flush()
     except InputError as error:
-        print("pushpop:", *str(error).split(), file=sys.stderr)
+        tell(" ".join(str(error).split()))
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
@@ -132,10 +109,27 @@ def main(args: list[str] | None = None) -> None:
         raise SystemExit(141) from None
     except OSError as error:  # a name that the system refuses, a full disk behind `>`
         named = f"{error.filename}: " if error.filename else ""
-        print(f"pushpop: {named}{error.strerror or error}", file=sys.stderr)
+        tell(f"{named}{error.strerror or error}")
         if alone:
             drop_output()
         raise SystemExit(2) from None
+
+
+def _run(args: list[str]) -> None:
+    if args[:1] == ["--"]:  # torchrun passes on what separates its own options
+        args = args[1:]
+    asked = main_parser().parse_args(args[:1])
+    if asked.version:
+        import pushpop
+
+        print("pushpop", pushpop.__version__)
+    elif asked.command is None:
+        main_parser().print_help()
+    else:
+        values = vars(command_parser(asked.command).parse_intermixed_args(args[1:]))
+        given = {option: value for option, value in values.items() if value is not None}
+        with log_to(sys.stderr, "pushpop: "):
+            COMMANDS[asked.command].of(given).execute()
 
 
 def _summary(command: type[Command]) -> str:

@@ -16,7 +16,6 @@ from types import ModuleType
 from typing import Any
 
 from numba import njit
-from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.core.options import DefaultOptions
 
@@ -68,51 +67,35 @@ class _Cache(FunctionCache):
             _say_once(NOTICE)
             compile_elsewhere()
             overload = self._load(sig, target_context)
+        is_ours = self._py_func.__module__.startswith("pushpop.")
+        if overload is None and self._enabled and is_ours:
+            _say_once("compiling CPU kernels; this happens once, then they are cached")
         return overload
 
     def _load(self, sig: Any, target_context: Any) -> Any:
         try:
-            overload = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-            if overload is None or tuple(overload.signature.args) == tuple(sig):
-                return overload
-            # Two processes that saved at the same moment can leave the code of other types there.
-            self._start_anew()
-        except OSError as error:
-            self._give_up(error)
+            overload = self._or_give_up(super().load_overload, sig, target_context)
         except Exception:  # unpickling what another version of these files left raises anything
-            self._start_anew()
-        return None
+            overload = None
+            self._or_give_up(self.flush)
+        if overload is None or tuple(overload.signature.args) == tuple(sig):
+            return overload
+        # Two processes that saved at the same moment can leave the code of other types there.
+        return self._or_give_up(self.flush)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        try:
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
-        except OSError as error:
-            self._give_up(error)
+        self._or_give_up(super().save_overload, sig, data)
 
-    def _start_anew(self) -> None:
+    def _or_give_up(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            self.flush()  # type: ignore[no-untyped-call]
+            return function(*arguments)
         except OSError as error:
-            self._give_up(error)
+            self.disable()  # type: ignore[no-untyped-call]
+            return _say_uncached(error)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         key = super()._index_key(sig, codegen)  # type: ignore[no-untyped-call]
         return (*key, self._imported)
-
-    def _give_up(self, error: Exception) -> None:
-        self.disable()  # type: ignore[no-untyped-call]
-        _say_uncached(error)
-
-
-class _CompilationListener(event.Listener):
-    """Says that kernels are being compiled when the first one is."""
-
-    def on_start(self, event: Any) -> None:
-        if event.data["dispatcher"].py_func.__module__.startswith("pushpop."):
-            _say_once("compiling CPU kernels; this happens once, then they are cached")
-
-    def on_end(self, event: Any) -> None:
-        pass
 
 
 def _say_uncached(error: Exception) -> None:
@@ -128,6 +111,3 @@ def _say_once(line: str, key: str = "compiling") -> None:
     if key not in _said:
         _said.add(key)
         _log.warning("pushpop: %s", line)
-
-
-event.register("numba:compile", _CompilationListener())  # type: ignore[no-untyped-call]

@@ -19,9 +19,9 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
-def counted(number: int, what: str) -> str:
+def counted(number: int, what: str, several: str = "") -> str:
     """So many things, as in 1 pair and 2,000 pairs."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
 
 
 @contextmanager
@@ -46,26 +46,15 @@ def writing(path: str | Path, note: str = "") -> Iterator[None]:
 
 @contextmanager
 def log_to(stream: TextIO, prefix: str = "") -> Iterator[None]:
-    """Print what the library logs, a line each."""
+    """Print what the library logs, a line each, after a prefix, which a line may have already."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(_Prefixed(prefix))
+    handler.format = lambda record: prefix + record.getMessage().removeprefix(prefix)  # type: ignore[method-assign]
     logger = logging.getLogger("pushpop")
     logger.addHandler(handler)
     try:
         yield
     finally:
         logger.removeHandler(handler)
-
-
-class _Prefixed(logging.Formatter):
-    """A message after a prefix, which it may have already."""
-
-    def __init__(self, prefix: str) -> None:
-        super().__init__()
-        self.prefix = prefix
-
-    def format(self, record: logging.LogRecord) -> str:
-        return self.prefix + record.getMessage().removeprefix(self.prefix)
 
 
 def _reason(error: Exception) -> object:

@@ -136,6 +136,25 @@ def without_reads(model: Transducer) -> Transducer | None:
     return blind if layers else None
 
 
+def examine(
+    model: Transducer,
+    pairs: Pairs,
+    right: BoolArray,
+    spellable: BoolArray,
+    between: Callable[[], None] | None = None,
+) -> dict[str, Any]:
+    """Accuracy by source length, and without what the memory reads, in one teacher-forced pass.
+
+    `right`: which targets the model has right; `spellable`: those of which it knows all symbols.
+    """
+    figures: dict[str, Any] = {"by_length": accuracy_by_length(pairs.source_lengths, right)}
+    blind = without_reads(model)
+    if blind is not None and model.vocabulary.blank is None:
+        alone = score(blind, pairs, between=between)
+        figures["without_memory"] = float(np.mean((alone.correct == alone.symbols) & spellable))
+    return figures
+
+
 @torch.no_grad()
 def score(
     model: Transducer,
@@ -149,36 +168,26 @@ def score(
     A pair that is longer than that has a pass to itself. Pairs of like length share a pass; how
     they are shared out changes nothing beyond rounding.
     """
-    with evaluating(model):
-        return _score(model, pairs, steps_at_once, between)
-
-
-def _score(
-    model: Transducer, pairs: Pairs, steps_at_once: int, between: Callable[[], None] | None
-) -> Scores:
-    device = model.output_table.weight.device
-    correct, right, symbols = (np.zeros(len(pairs), np.int64) for _ in range(3))
+    counts = np.zeros((3, len(pairs)), np.int64)
     every = list(pairs)
     nll = 0.0
-    for rows in _passes(pairs.source_lengths + pairs.target_lengths + 2, steps_at_once):
-        together = Pairs.of([(every[row][0].tolist(), every[row][1].tolist()) for row in rows])
-        batch = model.make_batch(together).to(device)
-        logits = model.scored_logits(batch)
-        wanted = batch.outputs[batch.mask]
-        nll += float(nn.functional.cross_entropy(logits, wanted, reduction="sum"))
-        if not isfinite(nll):
-            raise InputError(NO_NUMBERS)
-        wrong = torch.zeros_like(batch.mask)  # [T, B]
-        wrong[batch.mask] = logits.argmax(dim=1) != wanted
-        before_error = batch.mask & (wrong.cumsum(dim=0) == 0)
-        for counts, counted in (
-            (correct, before_error),
-            (right, batch.mask & ~wrong),
-            (symbols, batch.mask),
-        ):
-            counts[rows] = counted.sum(dim=0).cpu().numpy()
-        if between is not None:
-            between()
+    with evaluating(model):
+        for rows in _passes(pairs.source_lengths + pairs.target_lengths + 2, steps_at_once):
+            together = Pairs.of([(every[row][0].tolist(), every[row][1].tolist()) for row in rows])
+            batch = model.make_batch(together).to(model.output_table.weight.device)
+            logits = model.scored_logits(batch)
+            wanted = batch.outputs[batch.mask]
+            nll += float(nn.functional.cross_entropy(logits, wanted, reduction="sum"))
+            if not isfinite(nll):
+                raise InputError(NO_NUMBERS)
+            wrong = torch.zeros_like(batch.mask)  # [T, B]
+            wrong[batch.mask] = logits.argmax(dim=1) != wanted
+            before_error = batch.mask & (wrong.cumsum(dim=0) == 0)
+            parts = torch.stack([before_error, batch.mask & ~wrong, batch.mask])
+            counts[:, rows] = parts.sum(dim=1).cpu().numpy()
+            if between is not None:
+                between()
+    correct, right, symbols = counts
     return Scores(correct, right, symbols, nll)
 
 

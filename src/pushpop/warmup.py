@@ -16,17 +16,11 @@ NOTICE = "compiling CPU kernels for all commands; this takes about half a minute
 _wanted = False
 
 
-def compile_all_at_first_miss() -> None:
-    """Compile all kernels the first time one is missing from the cache, in this process."""
+def compile_all_at_first_miss(wanted: bool = True) -> None:
+    """Compile all kernels the first time one is missing from the cache, in this process; or not:
+    `pushpop check` needs others than the rest of the commands."""
     global _wanted
-    _wanted = True
-
-
-def compile_as_needed() -> None:
-    """From now on, in this process: each kernel is compiled when it is needed. For `pushpop check`,
-    which needs others than the rest of the commands."""
-    global _wanted
-    _wanted = False
+    _wanted = wanted
 
 
 def is_first_miss() -> bool:
@@ -68,16 +62,9 @@ def compile_kernels() -> None:
         BATCH_MAKERS[form](pairs, task.vocabulary)
     task = get_task("copy")
     batch = draw_batch(task, seed=0, stream="compile", index=0, batch_size=2, lengths=(2, 3))
+    lstms = [(memory, "lstm") for memory in ("stack", "queue", "deque", "tape", "none")]
     with torch.random.fork_rng(devices=[]):
-        for memory, cell in (
-            ("stack", "lstm"),
-            ("queue", "lstm"),
-            ("deque", "lstm"),
-            ("stack", "gru"),
-            ("stack", "rnn"),
-            ("tape", "lstm"),
-            ("none", "lstm"),
-        ):
+        for memory, cell in (*lstms, ("stack", "gru"), ("stack", "rnn")):
             sizes = {"embedding": 4, "hidden": 4, "memory_width": 4}
             config = TransducerConfig(memory=memory, cell=cell, **sizes)  # type: ignore[arg-type]
             model = Transducer(config, task.vocabulary)

@@ -7,14 +7,14 @@ import torch
 
 from pushpop import Transducer
 from pushpop.cli import main
-from pushpop.commands import evaluate
+from pushpop.commands import models
 from tests.commands.test_pairs import refused
 
 
 def test_a_long_row_tells_how_far_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(evaluate, "SECONDS", 0)
+    monkeypatch.setattr(models, "SECONDS", 0)
     main(["evaluate", "reverse-stack", "--lengths", "2000", "--sequences", "9"])
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 3  # four sequences a pass

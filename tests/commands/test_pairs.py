@@ -141,7 +141,7 @@ def test_predictions_are_made_on_one_thread_unless_more_are_asked_for(
 def test_transduce_refuses_what_makes_no_sense(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "beam is 0" in refused(capsys, "transduce", str(run), "--beam", "0")
+    assert "beam is '0'" in refused(capsys, "transduce", str(run), "--beam", "0")
     assert "no such folder" in refused(capsys, "transduce", str(tmp_path / "gone"))
 
 

@@ -5,13 +5,11 @@ Heavy imports stand inside the methods, so that `pushpop --help` is quick.
 
 from pushpop.commands.check import Check
 from pushpop.commands.evaluate import Evaluate
-from pushpop.commands.export import Export
+from pushpop.commands.experiments import Report, Sweep
 from pushpop.commands.generate import Generate
-from pushpop.commands.listing import Models, Sample, Sizes, Tasks, Version
-from pushpop.commands.report import Report
-from pushpop.commands.serve import Serve
-from pushpop.commands.sweep import Sweep
-from pushpop.commands.trace import Trace
+from pushpop.commands.listing import Sample, Sizes, Tasks, Version
+from pushpop.commands.models import Export, Models
+from pushpop.commands.trace import Serve, Trace
 from pushpop.commands.train import Train
 from pushpop.commands.transduce import Transduce
 from pushpop.options import Command

@@ -5,11 +5,12 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pushpop.commands.listing import plain_table
 from pushpop.devices import find_device, read_device
 from pushpop.errors import InputError, writing
 from pushpop.files import check_folder_of, write_file
 from pushpop.options import Command, option
-from pushpop.warmup import compile_as_needed
+from pushpop.warmup import compile_all_at_first_miss
 
 if TYPE_CHECKING:
     import torch
@@ -35,31 +36,29 @@ class Check(Command):
         "auto",
         "what to check beside the CPU: cuda or cuda:N (a GPU), mps (Apple's), auto: cuda if "
         "it is there; cpu: nothing else",
+        read=read_device,
     )
     quick: bool = option(False, "small sizes, in seconds; the times then say little")
     json: str = option("", "a file to write all figures into")
 
     def execute(self) -> None:
-        read_device("device", self.device)
-        if self.json:
-            check_folder_of(Path(self.json))
-        if self.json and Path(self.json).is_dir():
-            raise InputError(f"{self.json}: a folder, expected a file to write the figures into")
+        path = Path(self.json)
+        check_folder_of(path)
+        if self.json and path.is_dir():
+            raise InputError(f"{path}: a folder, expected a file to write the figures into")
         from rich.console import Console
 
         from pushpop.training.parallel import torch_threads
 
-        compile_as_needed()
+        compile_all_at_first_miss(False)
         where = find_device(self.device)
         with torch_threads(1):
             figures, wrong = run_checks(where, self.quick, Console())
         if self.json:
             from json import dumps
 
-            with writing(self.json):
-                write_file(
-                    Path(self.json), f"{dumps(figures, indent=1, allow_nan=False)}\n".encode()
-                )
+            with writing(path):
+                write_file(path, f"{dumps(figures, indent=1, allow_nan=False)}\n".encode())
             print(f"wrote {self.json}")
         if wrong:
             raise SystemExit(1)
@@ -76,8 +75,11 @@ def run_checks(
     from pushpop.verification.speed import Setting, time_layers, time_memories
 
     machine = describe_machine(where)
-    description = ", ".join(f"{name} {value}" for name, value in machine.items())
-    console.print(description, highlight=False, soft_wrap=True)
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, soft_wrap=True)
+
+    say(_listed(machine))
     sizes, setting = Sizes(12, 3, 16) if quick else Sizes(), Setting(quick)
     comparisons: list[Comparison] = []
     times: dict[str, Any] = {}
@@ -85,26 +87,27 @@ def run_checks(
         here = [*compare_memories(device, sizes), *compare_layers(device, sizes)]
         console.print(agreement_table(str(device), here))
         comparisons += here
-        if not any(each.failure for each in here):
-            try:
-                memories, layers = time_memories(device, setting), time_layers(device, setting)
-            except Exception as error:  # a GPU may have no room; what was compared is known
-                times[str(device)] = {"failure": f"{type(error).__name__}: {error}"}
-                console.print(f"{device}: not timed: {error}", highlight=False, soft_wrap=True)
-                continue
-            times[str(device)] = {"memories": memories, "layers": layers}
-            console.print(times_table(str(device), memories, layers, setting.to_dict()))
-    wrong = [each for each in comparisons if not each.agrees]
-    for each in wrong:
-        console.print(f"WRONG: {each}", highlight=False, soft_wrap=True)
+        if any(comparison.failure for comparison in here):
+            continue
+        try:
+            memories, layers = time_memories(device, setting), time_layers(device, setting)
+        except Exception as error:  # a GPU may have no room; what was compared is known
+            times[str(device)] = {"failure": f"{type(error).__name__}: {error}"}
+            say(f"{device}: not timed: {error}")
+            continue
+        times[str(device)] = {"memories": memories, "layers": layers}
+        console.print(times_table(str(device), memories, layers, setting.to_dict()))
+    wrong = [comparison for comparison in comparisons if not comparison.agrees]
+    for comparison in wrong:
+        say(f"WRONG: {comparison}")
     verdict = f"all {len(comparisons)} comparisons with the equations agree"
     if wrong:
         verdict = f"{len(wrong)} of {len(comparisons)} comparisons with the equations are wrong"
-    console.print(verdict, highlight=False)
+    say(verdict)
     figures = {
         "machine": machine,
         "verdict": verdict,
-        "comparisons": [_as_json(each) for each in comparisons],
+        "comparisons": [_as_json(comparison) for comparison in comparisons],
         "setting": setting.to_dict(),
         "milliseconds": times,
     }
@@ -119,23 +122,17 @@ def _as_json(comparison: "Comparison") -> dict[str, Any]:
 
 def agreement_table(device: str, comparisons: "list[Comparison]") -> "Table":
     """A row for each memory or layer and backend: the worst difference of all cases."""
-    from rich import box
-    from rich.table import Table
-
     rows: dict[str, dict[str, list[Comparison]]] = {}
     for comparison in comparisons:
         name, *cell_and_memory = comparison.what.split()
         what = " ".join([name, *cell_and_memory[1:]])  # the controllers share a row
         rows.setdefault(what, {}).setdefault(comparison.backend, []).append(comparison)
-    table = Table(
-        title=f"{device}: largest difference from the equations (in float64 on the CPU)",
-        caption="of reads, outputs, states and every gradient, in units of the largest number",
-        box=box.SIMPLE_HEAD,
+    table = plain_table(
+        f"{device}: largest difference from the equations (in float64 on the CPU)",
+        "of reads, outputs, states and every gradient, in units of the largest number",
+        ["what", "backend"],
+        [*PRECISIONS, ""],
     )
-    for name in ("what", "backend"):
-        table.add_column(name, no_wrap=True)
-    for name in (*PRECISIONS, ""):
-        table.add_column(name, justify="right", no_wrap=True)
     for what, by_backend in rows.items():
         for backend, group in by_backend.items():
             worst = [
@@ -155,19 +152,12 @@ def times_table(
     setting: dict[str, int],
 ) -> "Table":
     """Milliseconds, and what they are beside the fastest backend and beside nn.LSTM."""
-    from rich import box
-    from rich.table import Table
-
-    shown = ", ".join(f"{name} {value}" for name, value in setting.items())
-    table = Table(
-        title=f"{device}: milliseconds, forward and backward, float32",
-        caption=f"medians of calls that took turns; {shown}",
-        box=box.SIMPLE_HEAD,
+    table = plain_table(
+        f"{device}: milliseconds, forward and backward, float32",
+        f"medians of calls that took turns; {_listed(setting)}",
+        ["what", "backend"],
+        ["ms", "/ fastest", "/ nn.LSTM"],
     )
-    for name in ("what", "backend"):
-        table.add_column(name, no_wrap=True)
-    for name in ("ms", "/ fastest", "/ nn.LSTM"):
-        table.add_column(name, justify="right")
     for kind, by_backend in memories.items():
         fastest = min(by_backend.values())
         for backend, ms in by_backend.items():
@@ -177,3 +167,7 @@ def times_table(
         what = kind if kind == "nn.LSTM" else f"MemoryRNN {kind}"
         table.add_row(what, backend, f"{ms:.2f}", "", f"{ms / layers['nn.LSTM']:.1f}")
     return table
+
+
+def _listed(figures: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in figures.items())

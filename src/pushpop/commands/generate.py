@@ -1,15 +1,18 @@
 """`pushpop generate`: lines from a language model."""
 
 import sys
-import time
 from dataclasses import dataclass
 
-from pushpop.devices import find_device, read_device
-from pushpop.errors import InputError
+from pushpop.commands.models import (
+    Progress,
+    checkpoint_option,
+    device_option,
+    open_model,
+    threads_option,
+)
+from pushpop.errors import InputError, counted
+from pushpop.files import as_text, tell
 from pushpop.options import Command, argument, option
-from pushpop.stdio import as_text
-
-PROGRESS_EVERY = 5.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -33,47 +36,36 @@ class Generate(Command):
     seed: int = option(0, "the same seed gives the same lines", least=0)
     max_length: int = option(1000, "the most symbols in a line", least=1)
     unique: bool = option(False, "leave out lines that have been written before")
-    checkpoint: str = option("", "a checkpoint of the run: best, latest, or after how many batches")
-    threads: int = option(1, "threads that torch computes with", least=1)
-    device: str = option(
-        "cpu",
-        "where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu",
-    )
+    checkpoint: str = checkpoint_option()
+    threads: int = threads_option()
+    device: str = device_option()
 
     def execute(self) -> None:
-        """Write lines as they are drawn; say on stderr how far it is where that takes long."""
-        read_device("device", self.device)
-        from pushpop.models import LanguageModel, find_model
+        from pushpop.models import LanguageModel
         from pushpop.models.language_model import Sampling
         from pushpop.training.parallel import torch_threads
-        from pushpop.training.run import load_trained
 
         sampling = Sampling(self.temperature, self.top_p, self.max_length)
-        model = load_trained(find_model(self.model), checkpoint=self.checkpoint).model
+        model = open_model(self.model, self.device, self.checkpoint).model
         if not isinstance(model, LanguageModel):
             raise InputError(
                 f"{self.model}: a {model.form}, expected a language model, as pushpop train LINES "
                 "--form lm makes one"
             )
-        model.to(find_device(self.device))
         prefix = as_text(self.prefix)
         lines = model.draw(self.count, sampling, prefix=prefix, seed=self.seed, unique=self.unique)
-        written = cut_off = 0
-        told = time.monotonic()
+        progress, cut_off = Progress(self.count, counted(self.count, "line")), 0
         try:
             with torch_threads(self.threads):
                 for line in lines:
                     print(line.text, flush=sys.stdout.isatty())
-                    written, cut_off = written + 1, cut_off + (not line.finished)
-                    if time.monotonic() - told > PROGRESS_EVERY:
-                        told = time.monotonic()
-                        self._say(f"{written:,} of {self.count:,} lines")
+                    cut_off += not line.finished
+                    progress()
         except InputError as error:
             raise InputError(f"{self.model}: {error}") from None
         finally:
             sys.stdout.flush()
         if cut_off:
-            self._say(f"{cut_off:,} of {written:,} lines are cut off at {self.max_length} symbols")
-
-    def _say(self, text: str) -> None:
-        print("pushpop:", text, file=sys.stderr, flush=True)
+            written = counted(progress.done, "line")
+            verb = "is" if cut_off == 1 else "are"
+            tell(f"{cut_off:,} of {written} {verb} cut off at {self.max_length} symbols")

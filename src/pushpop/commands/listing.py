@@ -1,14 +1,12 @@
-"""Commands that show things and train nothing."""
+"""`pushpop version`, `tasks`, `sample` and `sizes`: what there is to train on, and with."""
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pushpop.errors import InputError
 from pushpop.options import Command, argument, option
 
 if TYPE_CHECKING:
-    from pushpop.tasks import LengthRange, Task
+    from rich.table import Table
 
 EXAMPLES = {
     "copy": "a100 a17 a75 a43 ||| a100 a17 a75 a43",
@@ -49,9 +47,7 @@ class Version(Command):
     def execute(self) -> None:
         from importlib.metadata import version as installed
 
-        print(
-            " ".join(f"{name} {installed(name)}" for name in ("pushpop", "torch", "numba", "numpy"))
-        )
+        print(*(f"{name} {installed(name)}" for name in ("pushpop", "torch", "numba", "numpy")))
 
 
 @dataclass(frozen=True)
@@ -66,20 +62,19 @@ class Sample(Command):
     task: str = argument(
         "the name of a task (`pushpop tasks` lists them), or the path of a grammar file (.itg)"
     )
-    count: int = option(5, "how many pairs, at least 1", short="-n")
+    count: int = option(5, "how many pairs, at least 1", least=1, short="-n")
     lengths: str = option("8-12", "shortest and longest source, as in 8-12, or one length")
     seed: int = option(0, "the same seed gives the same pairs")
 
     def execute(self) -> None:
-        from pushpop.tasks import get_task, parse_lengths
+        from pushpop.tasks import batch_rng, get_task, parse_lengths
 
         chosen, bounds = get_task(self.task), parse_lengths(self.lengths)
-        if self.count < 1:
-            raise InputError(f"{self.count} pairs asked for: expected at least 1")
-        for index in range(
-            self.count
-        ):  # a batch a pair, so that more pairs begin with the same ones
-            print(_pair(chosen, self.seed, index, bounds))
+        vocabulary = chosen.vocabulary
+        for index in range(self.count):  # a batch a pair: more pairs begin with the same ones
+            rng = batch_rng(self.seed, "sample", index)
+            (source, target), *_ = chosen.sample(rng, 1, bounds)
+            print(*vocabulary.decode_source(source), "|||", *vocabulary.decode_target(target))
 
 
 @dataclass(frozen=True)
@@ -97,25 +92,12 @@ class Tasks(Command):
 
         for family, group in groupby(map(get_task, TASKS), key=lambda task: task.family):
             print(f"{family[0].upper()}{family[1:]}")
-            members = list(group)
-            name_width, summary_width = (
-                max(len(getattr(task, column)) for task in members)
-                for column in ("name", "summary")
-            )
-            for task in members:
-                example = EXAMPLES[task.name]
-                print(f"  {task.name:{name_width}}  {task.summary:{summary_width}}  {example}")
+            rows = [(task.name, task.summary, EXAMPLES[task.name]) for task in group]
+            name, summary, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
+            for row in rows:
+                print(f"  {row[0]:{name}}  {row[1]:{summary}}  {row[2]}")
             print()
         print("pushpop sample TASK draws more pairs. A .itg file is a task too: see docs/tasks.md")
-
-
-def _pair(task: "Task", seed: int, index: int, lengths: "LengthRange") -> str:
-    """A pair as a line: source ||| target."""
-    from pushpop.tasks import batch_rng
-
-    (source, target), *_ = task.sample(batch_rng(seed, "sample", index), 1, lengths)
-    words = (*task.vocabulary.decode_source(source), "|||", *task.vocabulary.decode_target(target))
-    return " ".join(words)
 
 
 @dataclass(frozen=True)
@@ -131,83 +113,36 @@ class Sizes(Command):
     def execute(self) -> None:
         from itertools import groupby
 
-        from rich import box
         from rich.console import Console
-        from rich.table import Table
 
         from pushpop.experiments.paper import size_rows
 
-        table = Table(
-            title=f"Parameters with embeddings of {self.embedding}, memories of 256",
-            caption="paper, core: the recurrent core, without embeddings and initial states;\n"
+        table = plain_table(
+            f"Parameters with embeddings of {self.embedding}, memories of 256",
+            "paper, core: the recurrent core, without embeddings and initial states;\n"
             "off: core against paper; start: learned initial states;\n"
             "total: all of the transducer for the copy task",
-            box=box.SIMPLE_HEAD,
+            ["model"],
+            ["hidden", "paper", "core", "off", "start", "total"],
         )
-        for name in ("model", "hidden", "paper", "core", "off", "start", "total"):
-            table.add_column(name, justify="left" if name == "model" else "right", no_wrap=True)
         for hidden, rows in groupby(size_rows(self.embedding), key=lambda row: row.hidden):
             for row in rows:
-                counts = [f"{count:,}" for count in (row.size.start, row.size.total)]
-                table.add_row(
-                    row.model, str(hidden), row.paper, f"{row.size.core:,}", row.off, *counts
+                core, *counts = (
+                    f"{count:,}" for count in (row.size.core, row.size.start, row.size.total)
                 )
+                table.add_row(row.model, str(hidden), row.paper, core, row.off, *counts)
             table.add_section()
         Console().print(table)
 
 
-@dataclass(frozen=True)
-class Models(Command):
-    """List the trained models that come with pushpop: what they do, how right, how to use one.
+def plain_table(title: str, caption: str, left: list[str], right: list[str]) -> "Table":
+    """A table for the terminal, with a line under its head; numbers stand at the right."""
+    from rich import box
+    from rich.table import Table
 
-    Examples:
-        pushpop models
-        pushpop models --as-json
-    """
-
-    as_json: bool = option(False, "print all that is known of each as JSON")
-
-    def execute(self) -> None:
-        from pushpop.models.saving import describe_shipped
-
-        described = describe_shipped()
-        if self.as_json:
-            print(json.dumps(described, ensure_ascii=False, indent=1))
-            return
-        rows = [
-            ["name", "task", "memory", "controller", "parameters", "kB", "recipe", "train", "test"],
-            *(
-                [
-                    one["name"],
-                    one["task"],
-                    one["memory"],
-                    f"{one['controller']} {one['hidden']}",
-                    f"{one['parameters']:,}",
-                    str(one["kilobytes"]),
-                    one["recipe"],
-                    *(f"{one[part]['coarse']:.3f}" for part in ("train", "test")),
-                ]
-                for one in described
-            ),
-        ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            print(
-                "  ".join(
-                    text.ljust(width) for text, width in zip(row, widths, strict=True)
-                ).rstrip()
-            )
-        if not described:
-            return
-        first = next((one for one in described if one["name"] == "reverse-stack"), described[0])
-        name = first["name"]
-        lengths = {part: "-".join(map(str, first[part]["lengths"])) for part in ("train", "test")}
-        print(
-            "\ntrain, test: the share of targets without a mistake, of sources of "
-            f"{lengths['train']} and of {lengths['test']} symbols.\n"
-            f"How one was made: {first['made_by']}\n\n"
-            f"pushpop transduce {name}                      a prompt\n"
-            f"pushpop trace {name} -o trace.html            what its memory does, step by step\n"
-            f"pushpop evaluate {name} --lengths 64,256      how right it is\n"
-            f'pushpop.Transducer.from_pretrained("{name}")  in Python'
-        )
+    table = Table(title=title, caption=caption, box=box.SIMPLE_HEAD)
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table

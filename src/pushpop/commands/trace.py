@@ -1,17 +1,19 @@
-"""`pushpop trace`."""
+"""`pushpop trace` and `pushpop serve`: what a memory does, on a page."""
+
+# ruff: noqa: RUF009  `option` and `argument` only wrap `field`
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pushpop.commands.models import device_option, parse_line, tell_unknown
 from pushpop.errors import InputError
-from pushpop.files import check_folder_of
+from pushpop.files import as_text, check_folder_of
 from pushpop.options import Command, argument, option
-from pushpop.stdio import as_text
 
 if TYPE_CHECKING:
     from pushpop.models import LanguageModel, Transducer
-    from pushpop.viewer.tracing import Example
+    from pushpop.viewer.tracing import Entry, Example
     from pushpop.viewer.tracing import Trace as ModelTrace
 
 LONGEST = 2_000
@@ -52,12 +54,9 @@ class Trace(Command):
     seed: int = option(0, "the same seed draws the same source")
 
     def execute(self) -> None:
-        from pushpop.commands.transduce import parse_line, say_unknown
         from pushpop.models import LanguageModel
-        from pushpop.models.text import target_symbols, unknown_symbols
         from pushpop.viewer.export import FORMATS, export
-        from pushpop.viewer.tracing import Example, generate, open_model
-        from pushpop.viewer.tracing import trace as run
+        from pushpop.viewer.tracing import open_model, trace
         from pushpop.viewer.unused import remark
 
         path = Path(self.out)
@@ -67,53 +66,58 @@ class Trace(Command):
         entry = open_model(self.model)
         if isinstance(entry.model, LanguageModel):
             example = self._line(entry.model)
-        elif self.input is not None:
-            wanted = (
-                None
-                if self.target is None
-                else tuple(target_symbols(entry.model, as_text(self.target)))
-            )
-            source = parse_line(
-                entry.model, as_text(self.input), "input", with_blanks=False
-            ).symbols
-            say_unknown(unknown_symbols(entry.model, [source]))
-            example = Example(tuple(source), wanted).judged_by(self.task or entry.task)
-        elif self.target is not None:
-            raise InputError("--target is the answer to an INPUT: give both, or neither")
-        elif (drawn := self.task or entry.task) is None:
-            raise InputError(
-                f"{self.model}: does not say what it was trained on; give an INPUT or --task"
-            )
-        elif self.task is None and entry.model.text is not None:
-            raise InputError(
-                f"{self.model}: was trained on a file: expected an INPUT as in that file"
-            )
         else:
-            example = generate(drawn, self.length, self.seed)
+            example = self._example(entry)
         if len(example.source) > LONGEST:
             raise InputError(
                 f"the source has {len(example.source):,} symbols, expected at most {LONGEST:,} to "
                 "draw every step; pushpop transduce and pushpop evaluate take longer ones"
             )
-        traced = run(entry.model, example, name=entry.name, task=self.task or entry.task)
+        traced = trace(entry.model, example, name=entry.name, task=self.task or entry.task)
         answer = _answer(entry.model, traced)
-        right = None if traced.target is None else traced.finished and answer == traced.target
-        wanted_text = traced.target_text(traced.target or ())
-        verdict = {None: "", True: "  (right)", False: f"  (expected {wanted_text})"}[right]
-        shown = traced.target_text(answer) + verdict
+        verdict = ""
+        if traced.target is not None:
+            right = traced.finished and answer == traced.target
+            verdict = "  (right)" if right else f"  (expected {traced.target_text(traced.target)})"
+        shown = f"{traced.target_text(answer)}{verdict}"
         if not isinstance(entry.model, LanguageModel):
             shown = f"{traced.source_text()} ||| {shown}"
         print(shown, flush=True)
         if traced.memory == "none":
+            what = "the model has no memory, so there is nothing to trace"
             if entry.model.config.memory != "none":
-                raise InputError(
-                    f"{self.model}: the model has several memories; only one can be traced"
-                )
-            raise InputError(f"{self.model}: the model has no memory, so there is nothing to trace")
+                what = "the model has several memories; only one can be traced"
+            raise InputError(f"{self.model}: {what}")
         export(traced, path)
         for text in filter(None, (traced.note, remark(traced))):
             print(text)
         print(f"wrote {path}")
+
+    def _example(self, entry: "Entry") -> "Example":
+        """The source that a model reads: INPUT, or one that its task draws."""
+        from pushpop.models.text import target_symbols, unknown_symbols
+        from pushpop.viewer.tracing import Example, generate
+
+        task = self.task or entry.task
+        if self.input is not None:
+            target = None
+            if self.target is not None:
+                target = tuple(target_symbols(entry.model, as_text(self.target)))
+            text = as_text(self.input)
+            source = parse_line(entry.model, text, "input", with_blanks=False).symbols
+            tell_unknown(unknown_symbols(entry.model, [source]))
+            return Example(tuple(source), target).judged_by(task)
+        if self.target is not None:
+            raise InputError("--target is the answer to an INPUT: give both, or neither")
+        if task is None:
+            raise InputError(
+                f"{self.model}: does not say what it was trained on; give an INPUT or --task"
+            )
+        if self.task is None and entry.model.text is not None:
+            raise InputError(
+                f"{self.model}: was trained on a file: expected an INPUT as in that file"
+            )
+        return generate(task, self.length, self.seed)
 
     def _line(self, model: "LanguageModel") -> "Example":
         """The line that a language model reads: INPUT, or one that it generates."""
@@ -142,3 +146,40 @@ def _answer(model: "Transducer", traced: "ModelTrace") -> tuple[str, ...]:
     ids = vocabulary.encode_target(traced.output) + vocabulary.target_output_start
     hypothesis = Hypothesis(tuple(ids.tolist()), traced.output, 0.0, traced.finished)
     return tuple(copy_unknown(model, traced.source, hypothesis))
+
+
+@dataclass(frozen=True)
+class Serve(Command):
+    """Show models, and a playground, in a browser.
+
+    Examples:
+        pushpop serve
+        pushpop serve reverse-stack runs/copy-queue-seed0 --port 0
+    """
+
+    models: list[str] | None = argument(
+        "shipped models by name, or folders; by default all shipped ones", count="*"
+    )
+    host: str = option(
+        "127.0.0.1", "the address to listen at; only this machine can reach the default"
+    )
+    port: int = option(8000, "the port to listen at; 0 takes a free one")
+    allow_host: str = option(
+        "",
+        "more names that the server is asked for by, such as a proxy's, with commas in "
+        "between; requests for other names are refused",
+    )
+    device: str = device_option("models run")
+
+    def execute(self) -> None:
+        try:
+            from pushpop.viewer.server import listen
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"serving needs {error.name}, which is not installed: pip install 'pushpop[serve]'"
+            ) from None
+
+        if not 0 <= self.port < 2**16:
+            raise InputError(f"port {self.port}: expected a number from 0 to 65535")
+        names = [name for name in self.allow_host.split(",") if name]
+        listen(self.models or [], self.host, self.port, names, self.device)

@@ -149,30 +149,27 @@ def option_values(name: str) -> dict[str, str]:
 
     default = DEFAULTS[name]
     longest = int(DEFAULTS["train_lengths"].partition("-")[2])
+
+    def under(recipe: str, values: Mapping[str, Any]) -> Any:
+        return {"recipe": recipe, **values}.get(name, default)
+
+    few, many = (under("pairs", pairs_of(count)) for count in (0, FEW_PAIRS))
+    lines, more_lines = (under("lm", lm_of(count)) for count in (0, SEEN_LINES))
     pushpop = RECIPES["pushpop"]("", DEFAULTS["memory"], longest).get(name, default)
-    chomsky = {"recipe": "chomsky", **RECIPES["chomsky"]("", "", longest)}.get(name, default)
-    few, many = (
-        {"recipe": "pairs", **pairs_of(count)}.get(name, default) for count in (0, FEW_PAIRS)
-    )
-    labels = {**RECIPES["labels"]("", "", longest), "recipe": "labels"}.get(name, default)
-    lines, more_lines = (
-        {"recipe": "lm", **lm_of(count)}.get(name, default) for count in (0, SEEN_LINES)
-    )
+    chomsky = under("chomsky", RECIPES["chomsky"]("", "", longest))
+    labels = under("labels", RECIPES["labels"]("", "", longest))
     values = {"default": _shown(default)}
-    if pushpop != default:
-        values["recipe pushpop"] = _shown(pushpop)
-    if chomsky != default:
-        values["chomsky/ tasks"] = _shown(chomsky)
-    if few != default:
-        values["a file"] = _shown(few)
-    if many != few:
-        values["a file"] += f", from {FEW_PAIRS:,} pairs on {_shown(many)}"
-    if labels != few:
-        values["a file of labels"] = _shown(labels)
-    if lines != few or more_lines != lines:
-        values["a file of lines"] = _shown(lines)
-    if more_lines != lines:
-        values["a file of lines"] += f", from {SEEN_LINES:,} on {_shown(more_lines)}"
+    for who, value, usual, later, since in (
+        ("recipe pushpop", pushpop, default, pushpop, ""),
+        ("chomsky/ tasks", chomsky, default, chomsky, ""),
+        ("a file", few, default, many, f"{FEW_PAIRS:,} pairs"),
+        ("a file of labels", labels, few, labels, ""),
+        ("a file of lines", lines, few, more_lines, f"{SEEN_LINES:,}"),
+    ):
+        if value != usual or later != value:
+            values[who] = _shown(value)
+        if later != value:
+            values[who] += f", from {since} on {_shown(later)}"
     return values
 
 

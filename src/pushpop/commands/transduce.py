@@ -3,19 +3,29 @@
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pushpop.devices import find_device, read_device
+from pushpop.commands.models import (
+    device_option,
+    open_model,
+    parse_line,
+    tell_unknown,
+    threads_option,
+)
 from pushpop.errors import InputError
+from pushpop.files import output_is_closed, tell
 from pushpop.options import Command, argument, option
-from pushpop.stdio import output_is_closed
 
 if TYPE_CHECKING:
     from pushpop.models import Hypothesis, Transducer
     from pushpop.models.text import ParsedSource
     from pushpop.tasks.pairs_text import Line
+
+    Answer = Callable[[list[ParsedSource], list[str]], list[str]]
 
 PROMPT = "> "
 AT_ONCE = 256
@@ -45,46 +55,32 @@ class Transduce(Command):
         0,
         "write so many predictions of each line, best first, as source, prediction and log "
         "probability between tabs; by default one, alone",
+        least=0,
     )
     beam: int = option(
-        1, "how many predictions are pursued at once; 1: the likeliest symbol at every step"
+        1,
+        "how many predictions are pursued at once; 1: the likeliest symbol at every step",
+        least=1,
     )
     max_length: int = option(
-        0, "the most symbols in a prediction; by default twice the source's and 50 more"
+        0, "the most symbols in a prediction; by default twice the source's and 50 more", least=0
     )
-    threads: int = option(
-        1, "threads that torch computes with; several are slow where other programs run too"
-    )
-    device: str = option(
-        "cpu", "where it runs: cpu, cuda or cuda:N (a GPU), mps (Apple's), auto: cuda or else cpu"
-    )
+    threads: int = threads_option()
+    device: str = device_option()
 
     def execute(self) -> None:
-        for name, least in (("nbest", 0), ("beam", 1), ("max_length", 0), ("threads", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}, expected {least} or more")
-        read_device("device", self.device)
+        self._check_streams()
         from pushpop.models import LanguageModel
-        from pushpop.models.saving import find_model
-        from pushpop.models.text import unknown_symbols
-        from pushpop.tasks.pairs_text import lines_of, read_blocks, unpacked
         from pushpop.training.parallel import torch_threads
-        from pushpop.training.run import load_trained
 
-        if self.file is not None:
-            check_sources_file(self.file)
-        elif sys.stdin is None:
-            raise InputError("standard input is closed, expected sources there, or a file of them")
-        if output_is_closed():
-            raise InputError("standard output is closed: the predictions would be lost")
-        trained = load_trained(find_model(self.model)).model.to(find_device(self.device))
-        if isinstance(trained, LanguageModel):
+        model = open_model(self.model, self.device).model
+        if isinstance(model, LanguageModel):
             raise InputError(
                 f"{self.model}: a language model has no source: expected pushpop generate or "
                 "pushpop evaluate"
             )
         decode = partial(
-            trained.decode,
+            model.decode,
             beam=max(self.beam, self.nbest),
             nbest=max(1, self.nbest),
             max_length=self.max_length or None,
@@ -93,86 +89,60 @@ class Transduce(Command):
         def answer(sources: "list[ParsedSource]", texts: list[str]) -> list[str]:
             """What is printed for each text; a blank one has no source."""
             answers = iter(decode(sources))
-            return [_answer(text, next(answers), self.nbest) if text else "" for text in texts]
+            return [self._shown(text, next(answers)) if text else "" for text in texts]
 
         with torch_threads(self.threads):
             if self.file is None and sys.stdin.isatty():
-                prompt(trained, self.model, lambda source, text: answer([source], [text])[0])
-                return
-            where, unknown = self.file or "standard input", Counter[str]()
-            blocks = read_blocks(self.file) if self.file else unpacked(where, sys.stdin.buffer)
-            chunks = (
-                arrived[first : first + AT_ONCE]
-                for arrived in lines_of(blocks)
-                for first in range(0, len(arrived), AT_ONCE)
+                prompt(model, self.model, answer)
+            else:
+                self._answer_lines(model, answer)
+
+    def _check_streams(self) -> None:
+        """Refuse a file that is there for something else, before a model is loaded."""
+        from pushpop.tasks.pairs_text import is_csv
+
+        if self.file is None and sys.stdin is None:
+            raise InputError("standard input is closed, expected sources there, or a file of them")
+        if self.file is not None and not Path(self.file).exists():
+            raise InputError(
+                f"{self.file}: no such file; expected a file of sources, one a line; to type one, "
+                "leave it out"
             )
-            try:
-                for lines in chunks:
-                    texts, sources, wrong = _parse(trained, lines, where)
-                    unknown += unknown_symbols(trained, [source.symbols for source in sources])
+        if self.file is not None and is_csv(self.file):
+            raise InputError(
+                f"{self.file}: a .csv file; expected text with a source a line, without quotes"
+            )
+        if output_is_closed():
+            raise InputError("standard output is closed: the predictions would be lost")
+
+    def _shown(self, line: str, hypotheses: "list[Hypothesis]") -> str:
+        """What is printed for a source: a line, or one for each of its best predictions."""
+        if not self.nbest:
+            return hypotheses[0].text
+        source = line.replace("\t", " ")
+        return "\n".join(
+            f"{source}\t{hypothesis.text}\t{hypothesis.score:.4f}" for hypothesis in hypotheses
+        )
+
+    def _answer_lines(self, model: "Transducer", answer: "Answer") -> None:
+        """Answer the lines of a file or of standard input as they arrive, in order."""
+        from pushpop.models.text import unknown_symbols
+        from pushpop.tasks.pairs_text import lines_of, read_blocks, unpacked
+
+        where, unknown = self.file or "standard input", Counter[str]()
+        blocks = read_blocks(self.file) if self.file else unpacked(where, sys.stdin.buffer)
+        try:
+            for arrived in lines_of(blocks):
+                for first in range(0, len(arrived), AT_ONCE):
+                    lines = arrived[first : first + AT_ONCE]
+                    texts, sources, wrong = _parse(model, lines, where)
+                    unknown += unknown_symbols(model, [source.symbols for source in sources])
                     if texts:
                         print(*answer(sources, texts), sep="\n", flush=True)
                     if wrong is not None:
                         raise wrong
-            finally:
-                say_unknown(unknown)
-
-
-def check_sources_file(path: str) -> None:
-    """Refuse a file that is there for something else, before a model is loaded."""
-    from pathlib import Path
-
-    from pushpop.tasks.pairs_text import is_csv
-
-    if not Path(path).exists():
-        raise InputError(
-            f"{path}: no such file; expected a file of sources, one a line; to type one, leave it "
-            "out"
-        )
-    if is_csv(path):
-        raise InputError(f"{path}: a .csv file; expected text with a source a line, without quotes")
-
-
-def parse_line(
-    model: "Transducer", text: str, where: str, *, with_blanks: bool = True
-) -> "ParsedSource":
-    """A line of text as a model reads it; `InputError` with its place if the model cannot.
-
-    `with_blanks`: a tagger that answers at blanks needs them in the line.
-    """
-    from pushpop.models import Tagger
-    from pushpop.models.text import describe_sources, parse_source
-    from pushpop.tasks.pairs_text import check_text
-
-    if (bad := check_text(text)) is not None:
-        raise InputError(f"{where}:{bad.column}: {bad.what}")
-    try:
-        parsed = parse_source(model, text)
-        if with_blanks and isinstance(model, Tagger):
-            model.check_answers(parsed.symbols)
-        return parsed
-    except InputError as error:
-        knows_all = model.vocabulary.unknown is not None
-        hint = "" if knows_all else f"; the model reads {describe_sources(model)}"
-        raise InputError(f"{where}: {error}{hint}") from None
-
-
-def say_unknown(counts: Counter[str]) -> None:
-    """A line on stderr with the symbols that the model does not know, if there are any."""
-    from pushpop.models.text import describe_unknown
-
-    if counts:
-        print("pushpop:", describe_unknown(counts), file=sys.stderr)
-
-
-def _answer(line: str, hypotheses: "list[Hypothesis]", nbest: int) -> str:
-    """What is printed for a source: a line, or one for each of its best predictions."""
-    if not nbest:
-        return hypotheses[0].text
-    source = line.replace("\t", " ")
-    return "\n".join(
-        f"{source}\t{hypothesis.text}\t{hypothesis.score:.4f}" for hypothesis in hypotheses
-    )
+        finally:
+            tell_unknown(unknown)
 
 
 def _parse(
@@ -194,57 +164,41 @@ def _parse(
     return texts, sources, None
 
 
-def prompt(model: "Transducer", name: str, answer: "Callable[[ParsedSource, str], str]") -> None:
+def prompt(model: "Transducer", name: str, answer: "Answer") -> None:
     """Answer every line until the end of input (Ctrl-D). An error is printed; the prompt stays."""
     from pushpop.models.text import describe_sources, unknown_symbols
 
-    _say(f"{name} reads {describe_sources(model)}; Ctrl-D ends")
-    read = _reader()
-    while (line := read()) is not None:
+    if sys.stdout.isatty():
+        with suppress(ImportError):  # not on every system
+            import readline
+
+            readline.parse_and_bind("tab: tab-insert")  # before features, and not to complete
+    print(f"{name} reads {describe_sources(model)}; Ctrl-D ends", file=sys.stderr, flush=True)
+    while (line := _ask()) is not None:
         text = line.strip(" ")
         if not text:
             continue
         try:
             source = parse_line(model, text, "input")
         except InputError as error:
-            _say(f"pushpop: {error}")
+            tell(str(error))
             continue
-        print(answer(source, text), flush=True)
-        say_unknown(unknown_symbols(model, [source.symbols]))
+        print(*answer([source], [text]), flush=True)
+        tell_unknown(unknown_symbols(model, [source.symbols]))
 
 
-def _reader() -> Callable[[], str | None]:
-    """A function that asks for a line; at the end of input it gives nothing.
-
-    With a terminal on both sides, lines can be edited and come back with the arrow keys.
-    """
-    if sys.stdout.isatty():
-        try:
-            import readline
-
-            readline.parse_and_bind("tab: tab-insert")  # before features, and not to complete
-        except ImportError:  # not on every system
-            pass
-
-        def ask() -> str | None:
-            try:
-                return input(PROMPT)
-            except EOFError:
-                print()
-                return None
-            except KeyboardInterrupt:
-                print()  # what the shell writes next begins a line
-                raise
-
-        return ask
-
-    def ask_beside() -> str | None:
+def _ask() -> str | None:
+    """The next line that is typed; nothing at the end of input. With a terminal on both sides,
+    lines can be edited and come back with the arrow keys."""
+    if not sys.stdout.isatty():
         print(PROMPT, end="", file=sys.stderr, flush=True)
         line = sys.stdin.readline()
         return line.rstrip("\r\n") if line else None
-
-    return ask_beside
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    try:
+        return input(PROMPT)
+    except EOFError:
+        print()
+        return None
+    except KeyboardInterrupt:
+        print()  # what the shell writes next begins a line
+        raise

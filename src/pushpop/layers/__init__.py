@@ -29,17 +29,4 @@ __all__ = [
     "RNNState",
 ]
 
-import_when_asked(
-    __name__,
-    {
-        "MemoryAttention": "attention",
-        "DeepLSTM": "deep_lstm",
-        "NoiseLevels": "inputs",
-        "LayerState": "memory_rnn",
-        "MemoryRNN": "memory_rnn",
-        "HeadsState": "state",
-        "LayeredState": "state",
-        "LSTMState": "state",
-        "RNNState": "state",
-    },
-)
+import_when_asked(__name__)

@@ -37,24 +37,4 @@ __all__ = [
     "register_memory",
 ]
 
-import_when_asked(
-    __name__,
-    {
-        "BACKENDS": "base",
-        "Bias": "base",
-        "CellMemory": "base",
-        "Memory": "base",
-        "State": "base",
-        "TensorState": "base",
-        "NeuralDeque": "neural",
-        "NeuralMemory": "neural",
-        "NeuralQueue": "neural",
-        "NeuralStack": "neural",
-        "MEMORIES": "registry",
-        "make_memory": "registry",
-        "register_memory": "registry",
-        "MemoryState": "state",
-        "SuperpositionStack": "superposition",
-        "Tape": "tape",
-    },
-)
+import_when_asked(__name__)

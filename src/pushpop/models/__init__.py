@@ -32,18 +32,4 @@ __all__ = [
     "shipped_models",
 ]
 
-import_when_asked(
-    __name__,
-    {
-        "OUTPUT_SCALE": "config",
-        "TransducerConfig": "config",
-        "check_tagger": "config",
-        "Hypothesis": "decoding",
-        "find_model": "saving",
-        "shipped_models": "saving",
-        "FORMS": "forms",
-        "LanguageModel": "language_model",
-        "Tagger": "tagger",
-        "Transducer": "transducer",
-    },
-)
+import_when_asked(__name__)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pushpop.errors import InputError, counted
-from pushpop.evaluation import BoolArray, Scores, accuracy_by_length, evaluate, score, without_reads
+from pushpop.evaluation import BoolArray, Scores, evaluate, examine, score
 from pushpop.models import Tagger, Transducer
 from pushpop.tasks import Batch, LengthRange, Pairs, Vocabulary, batch_rng, batches, get_task
 from pushpop.tasks.batching import BATCH_MAKERS
@@ -203,14 +203,10 @@ class PairsFileData(FileData):
     def examine(self, model: Transducer, between: Callable[[], None]) -> dict[str, Any]:
         """Accuracy on the validation pairs by source length, and without what the memory reads."""
         _, right = self._score(model, between)
-        said: dict[str, Any] = {
+        return {
             "trained_lengths": [self.lengths[0], self.lengths[-1]],
-            "by_length": accuracy_by_length(self.validation.source_lengths, right),
+            **examine(model, self.validation, right, self.in_vocabulary, between),
         }
-        blind = without_reads(model)
-        if blind is not None:
-            said["without_memory"] = float(np.mean(self._score(blind, between)[1]))
-        return said
 
     def _score(self, model: Transducer, between: Callable[[], None]) -> tuple[Scores, BoolArray]:
         """What a model does on the validation pairs, and which targets it has right."""

@@ -1,9 +1,13 @@
-"""`pushpop sweep`."""
+"""`pushpop sweep` and `pushpop report`: many runs, and what they show."""
 
+import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pushpop.errors import counted
+from pushpop.files import tell
 from pushpop.options import Command, argument, option
 
 if TYPE_CHECKING:
@@ -44,9 +48,6 @@ class Sweep(Command):
     )
 
     def execute(self) -> None:
-        import os
-        from pathlib import Path
-
         from pushpop.experiments.presets import load_preset, select
         from pushpop.experiments.sweep import (
             LocalWorkers,
@@ -72,19 +73,17 @@ class Sweep(Command):
             return
         view = SweepView(chosen.halving)
         with sweep_lock(folder, view) as lock:
-            pool: LocalWorkers | RayWorkers
-            pool = (
-                RayWorkers(self.ray, self.workers or None)
-                if self.ray
-                else LocalWorkers(self.workers or os.cpu_count() or 1, lock)
-            )
+            count = self.workers or os.cpu_count() or 1
+            pool: LocalWorkers | RayWorkers = LocalWorkers(count, lock)
+            if self.ray:
+                pool = RayWorkers(self.ray, self.workers or None)
             jobs = plan_jobs(chosen, runs, folder, exact)
             run_sweep(chosen, jobs, pool, view)
         failed = [job for job in jobs if job.state == "failed"]
         print(f"{len(jobs) - len(failed)} of {len(jobs)} runs finished, in {folder}")
         if failed:
             for job in failed:
-                print(f"pushpop: {job.name}: {job.error} (log: {job.log})", file=sys.stderr)
+                tell(f"{job.name}: {job.error} (log: {job.log})")
             raise SystemExit(1)
 
 
@@ -112,3 +111,57 @@ def print_plan(preset: "Preset", jobs: "list[Job]") -> None:
         f"{len(jobs)} runs, {total_batches:,} batches at most, {clock(total_seconds)} on one core: "
         "an estimate from a few batches of each model, timed now; runs that converge end earlier"
     )
+
+
+@dataclass(frozen=True)
+class Report(Command):
+    """Write the paper's table beside ours, figures and a page, from run directories.
+
+    Examples:
+        pushpop report runs/mini
+        pushpop report runs/mini --out report
+    """
+
+    results: str = argument("a folder of runs; unfinished ones are shown as far as they are")
+    out: str = option("", "where the files go; by default into the folder itself")
+    page: str = option(
+        "",
+        "a Markdown file in which the tables are replaced that stand between marks, as in "
+        "<!-- mini/table.md --> and <!-- /mini/table.md --> for a folder named mini",
+    )
+    collect: str = option(
+        "",
+        "pack the runs, without their models, into runs.jsonl.gz in this folder, to keep them, and "
+        "leave",
+    )
+
+    def execute(self) -> None:
+        from pushpop.experiments.report import (
+            make_report,
+            put_into_page,
+            to_terminal,
+            write_report,
+        )
+        from pushpop.experiments.runs import collect as pack_runs
+
+        folder = Path(self.results)
+        if self.collect:
+            copied = counted(pack_runs(folder, Path(self.collect)), "run")
+            print(f"{copied} copied into {self.collect}")
+            return
+        made = make_report(folder)
+        write_report(made, Path(self.out) if self.out else folder)
+        for note in made.notes:
+            tell(note)
+        if self.page:
+            put_into_page(made, folder, Path(self.page))
+        if sys.stdout.isatty() and made.tables:
+            from rich.console import Console
+
+            Console().print(*to_terminal(made.tables), sep="\n")
+        else:
+            print(made.files["table.md"], end="")
+        print(
+            f"{len(made.files)} files in {self.out or self.results}: {', '.join(made.files)}",
+            file=sys.stderr,
+        )
