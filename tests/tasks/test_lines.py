@@ -75,6 +75,12 @@ def test_a_bad_line_is_named(tmp_path: Path, text: str, column: int | None, mess
         LinesFile(path, column)
 
 
+def test_a_line_without_a_molecule_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "CC ethane\n\t\n", "mols.smi")
+    with pytest.raises(InputError, match=f"^{path}:2:1: only tabs, expected a molecule"):
+        LinesFile(path)
+
+
 def test_bad_lines_are_left_out_and_counted_if_wanted(tmp_path: Path) -> None:
     file = LinesFile(written(tmp_path, "CC\nN\x07\nO\n\x00\n"), skip_bad=True)
     assert lines_of(file) == ["CC", "O"]

@@ -86,7 +86,7 @@ def test_a_packed_line_without_end_is_refused_before_it_fills_the_memory(tmp_pat
     path = tmp_path / "bomb.tsv.gz"
     path.write_bytes(gzip.compress(b"a" * 50_000_000))
     blocks = read_blocks(path)
-    (_, found), *_ = next(lines_of(blocks))
+    (_, _, found), *_ = next(lines_of(blocks))
     assert isinstance(found, BadLine)
     assert found.what.startswith("more than 100,000 characters")
 
@@ -97,14 +97,14 @@ def test_lines_are_the_same_however_they_arrive() -> None:
     pieces = [data[k : k + 1] for k in range(len(data))]
     assert [line for lines in lines_of(pieces) for line in lines] == whole
     bad = BadLine(6, "byte 0xff at offset 18 is not UTF-8")
-    assert whole == [(1, "one"), (2, ""), (3, "two"), (4, bad), (5, "last")]
+    assert whole == [(1, 3, "one"), (2, 8, ""), (3, 9, "two"), (4, 13, bad), (5, 20, "last")]
 
 
 def test_a_line_that_is_too_long_is_one_bad_line() -> None:
     data = [b"a" * 60_000] * 5 + [b"a\nb\n"]
     whole = [line for lines in lines_of(data) for line in lines]
-    assert [number for number, _ in whole] == [1, 2]
-    assert whole[1] == (2, "b")
+    assert [number for number, *_ in whole] == [1, 2]
+    assert whole[1] == (2, 300_002, "b")
 
 
 def test_a_program_is_not_taken_for_text(tmp_path: Path) -> None:

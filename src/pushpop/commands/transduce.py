@@ -152,7 +152,7 @@ def _parse(
     is wrong then."""
     texts: list[str] = []
     sources: list[ParsedSource] = []
-    for number, line in lines:
+    for number, _, line in lines:
         if not isinstance(line, str):
             return texts, sources, InputError(f"{where}:{number}:{line.column}: {line.what}")
         text = line if line.strip(" ") else ""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -17,27 +17,30 @@ from pushpop.errors import InputError, counted, reading
 from pushpop.tasks.base import IntArray, Pairs
 from pushpop.tasks.batching import Batch, make_line_batch
 from pushpop.tasks.pairs import Epochs
-from pushpop.tasks.pairs_file import HEADER_NAMES, LOOKED_AT, BadRow, guess_symbols, read_row
+from pushpop.tasks.pairs_file import (
+    HEADER_NAMES,
+    LOOKED_AT,
+    BadRow,
+    RowsFile,
+    guess_symbols,
+    read_row,
+)
 from pushpop.tasks.pairs_text import (
-    BOM,
     GZIP_START,
-    BadLine,
     Normalise,
     Symbols,
     TextForm,
-    check_line,
+    check_is_file,
     check_text,
-    is_csv,
     is_smiles,
     read_blocks,
-    refuse_pipe,
 )
 from pushpop.tasks.vocabulary import Vocabulary
 
 HEADERS = HEADER_NAMES | {"smiles", "selfies", "line", "lines", "text", "sequence", "sequences"}
 
 
-class LinesFile:
+class LinesFile(RowsFile):
     """The lines of a file by number, as symbols; blank ones are left out.
 
     Args:
@@ -49,6 +52,8 @@ class LinesFile:
         raw: what the file holds, if that is in memory and not on the disk.
     """
 
+    row_name: ClassVar[str] = "line"
+
     def __init__(
         self,
         path: str | Path,
@@ -58,18 +63,16 @@ class LinesFile:
         skip_bad: bool = False,
         raw: bytes | None = None,
     ) -> None:
-        self.path, self.column, self.skip_bad = Path(path), column, skip_bad
-        self.skipped: list[str] = []
-        self.header = ""
-        self._csv = is_csv(path)
-        self._names = is_smiles(path)
-        self._bytes = self._open(raw)
-        first = [text for _, text in islice(self._texts(), LOOKED_AT)]
-        guessed = symbols or guess_symbols(first)
-        self.form = TextForm(guessed, guessed, False, normalise)
-        starts, lengths, alphabet = [], [], set()
-        self.skipped.clear()
-        for start, text in self._texts():
+        super().__init__(path, skip_bad)
+        self.column = column
+        self._molecules = is_smiles(path)
+        self._bytes = self._map(raw)
+        if not symbols:
+            symbols = guess_symbols([text for _, text in islice(self._texts(raw), LOOKED_AT)])
+            self.skipped.clear()
+        self.form = TextForm(symbols, symbols, False, normalise)
+        starts, lengths, alphabet = [], [], set[str]()
+        for start, text in self._texts(raw):
             line = self.form.target_symbols(text)
             starts.append(start)
             lengths.append(len(line))
@@ -87,7 +90,9 @@ class LinesFile:
 
     def __getitem__(self, row: int) -> list[str]:
         start = int(self._starts[row])
-        return self.form.target_symbols(self._field(f"{self.path}", self._line(start)))
+        end = self._bytes.find(b"\n", start)
+        line = self._bytes[start:] if end < 0 else self._bytes[start:end]
+        return self.form.target_symbols(self._field("", line.removesuffix(b"\r").decode()))
 
     def known_rows(self, vocabulary: Vocabulary) -> list[int]:
         """The lines with no other symbols than these: all of them, unless bad ones are skipped."""
@@ -102,102 +107,66 @@ class LinesFile:
                 continue
             number = self._bytes[: int(self._starts[row])].count(b"\n") + 1
             message = f"{self.path}:{number}: unknown symbol {unknown[0]!r}"
-            if not self.skip_bad:
-                raise InputError(
-                    f"{message}, which no line of training has; --skip-bad leaves such lines out"
-                )
-            self.skipped.append(message)
+            hint = ", which no line of training has; --skip-bad leaves such lines out"
+            self.refuse(message if self.skip_bad else message + hint)
         if not rows:
             raise InputError(f"{self.path}: no good line; {self.skipped[0]}")
         return rows
 
     def describe(self) -> str:
         """How the file was read, in a line."""
-        form = self.form
-        words = {"chars": "characters", "spaces": "space-separated symbols"}
         column = "" if self.column is None else f"column {self.column + 1}; "
-        unicode = "not normalised" if form.normalise == "none" else form.normalise.upper()
         return (
-            f"{self.path}: {counted(len(self), 'line')}; {column}{words[form.target]}, "
-            f"{len(self.alphabet):,} different ones; {unicode}{self.header}"
+            f"{self.path}: {counted(len(self), 'line')}; {column}{self.form.describe('target')}, "
+            f"{len(self.alphabet):,} different ones; {self.form.describe_unicode()}{self.header}"
         )
 
-    def describe_skipped(self) -> str:
-        """How many lines were left out, and the first of them; nothing if none was."""
-        if not self.skipped:
-            return ""
-        lines = counted(len(self.skipped), "bad line")
-        return f"{self.path}: {lines} skipped, the first: {self.skipped[0]}"
-
-    def _open(self, raw: bytes | None) -> bytes | mmap.mmap:
+    def _map(self, raw: bytes | None) -> bytes | mmap.mmap:
         """The bytes of the file, unpacked; those of a plain file are on the disk."""
-        if raw is None:
-            refuse_pipe(self.path)
-        blocks = read_blocks(self.path, raw)
-        head = next(blocks)  # refuses what is no text
         if raw is not None:
             return raw
+        check_is_file(self.path)
+        blocks = read_blocks(self.path)
+        head = next(blocks)  # refuses what is no text
         with reading(self.path), open(self.path, "rb") as file:
             if file.read(2) == GZIP_START:
                 return head + b"".join(blocks)
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
-    def _texts(self) -> Iterator[tuple[int, str]]:
-        """Where each line begins, and its text, blank lines left out."""
-        start = len(BOM) if self._bytes[: len(BOM)] == BOM else 0
-        number = first = 0
-        while start < len(self._bytes):
-            number += 1
-            line = self._line(start)
+    def _texts(self, raw: bytes | None) -> Iterator[tuple[int, str]]:
+        """Where each line begins, and its text."""
+        first = True
+        for where, start, line in self.lines(raw):
             try:
-                text = self._text(number, line, start)
-                if text.strip(" "):
-                    first += 1
-                    if first > 1 or not self._is_header(text):
-                        yield start, text
+                text = self._field(where, line)
+                if first and self.commas and text.strip().lower() in HEADERS:
+                    self.header = f"; the first line is a header ({text.strip()})"
+                else:
+                    yield start, text
+                first = False
             except BadRow as error:
-                if not self.skip_bad:
-                    raise InputError(str(error)) from None
-                self.skipped.append(str(error))
-            start += len(line) + 1
+                self.refuse(error)
 
-    def _line(self, start: int) -> bytes:
-        end = self._bytes.find(b"\n", start)
-        return self._bytes[start:] if end < 0 else self._bytes[start:end]
-
-    def _text(self, number: int, line: bytes, start: int) -> str:
-        checked = check_line(line.removesuffix(b"\r"), start)
-        if isinstance(checked, BadLine):
-            raise BadRow(f"{self.path}:{number}:{checked.column}: {checked.what}")
-        return self._field(f"{self.path}:{number}", line) if checked.strip(" ") else ""
-
-    def _field(self, where: str, line: bytes) -> str:
-        text = line.removesuffix(b"\r").decode()
-        if self._names:
-            return text.split(maxsplit=1)[0]
-        if self.column is None and not self._csv and "\t" not in text:
-            return text
-        row = read_row(where, text, commas=self._csv)
-        if self.column is None and len(row.fields) > 1:
+    def _field(self, where: str, line: str) -> str:
+        """The text of a line: of its column, if it has several."""
+        if self._molecules:
+            if not (words := line.split(maxsplit=1)):
+                raise BadRow(f"{where}:1: only tabs, expected a molecule")
+            return words[0]
+        if self.column is None and not self.commas and "\t" not in line:
+            return line
+        row = read_row(where, line, commas=self.commas)
+        column, count = self.column or 0, len(row.fields)
+        if self.column is None and count > 1:
             raise InputError(
-                f"{where}: {len(row.fields)} columns, expected one, or --columns N: the number of "
-                "the one to read"
+                f"{where}: {count} columns, expected one, or --columns N: the number of the one to "
+                "read"
             )
-        column = self.column or 0
-        if column >= len(row.fields):
-            raise row.bad(
-                len(row.fields), f"no column {column + 1}; the line has {len(row.fields)}"
-            )
+        if column >= count:
+            raise row.bad(count, f"no column {column + 1}; the line has {count}")
         if not row.fields[column].strip(" "):
             raise row.bad(column, f"column {column + 1} is empty")
         return row.fields[column]
-
-    def _is_header(self, text: str) -> bool:
-        """Whether the first line of a CSV file is the name of its column."""
-        if self._csv and text.strip().lower() in HEADERS:
-            self.header = f"; the first line is a header ({text.strip()})"
-            return True
-        return False
 
 
 class LinesData(Epochs):
@@ -210,7 +179,6 @@ class LinesData(Epochs):
         super().__init__(file.lengths[self._rows], batch_size)
 
     def batch(self, seed: int, index: int) -> Batch:
-        """Batch `index` of all epochs."""
         rows = self._rows[self.rows(seed, index)]
         return make_line_batch(encode_lines(self.file, rows, self.vocabulary), self.vocabulary)
 

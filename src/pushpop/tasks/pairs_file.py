@@ -1,4 +1,5 @@
-"""A file of pairs: columns between tabs, without quotes, or between commas, as in CSV; UTF-8.
+"""Files of rows, and files of pairs: columns between tabs, without quotes, or between commas, as in
+CSV; UTF-8.
 
 A bad row is named, or skipped. Which column is what, and how its sides are written, is told by the
 user or guessed, and said.
@@ -6,12 +7,12 @@ user or guessed, and said.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pushpop.errors import InputError, counted, did_you_mean, reading
 from pushpop.tasks.pairs_text import (
@@ -20,11 +21,11 @@ from pushpop.tasks.pairs_text import (
     Normalise,
     Symbols,
     TextForm,
+    check_is_file,
     check_text,
     is_csv,
     lines_of,
     read_blocks,
-    refuse_pipe,
 )
 
 HEADER_NAMES = {
@@ -51,23 +52,19 @@ class Row:
         return BadRow(f"{self.where}:{self.starts[column] + offset}: {what}")
 
 
-def read_row(where: str, line: str, *, commas: bool) -> Row:
-    """The fields of a line: between tabs, or between commas as in CSV."""
-    if commas:
-        return _read_csv(where, line)
-    fields = line.split("\t")
-    starts = accumulate((len(field) + 1 for field in fields[:-1]), initial=1)
-    return Row(where, fields, [*starts, len(line) + 1])
-
-
 CSV_FIELD = re.compile(r'(?:"((?:[^"]|"")*)"|([^",]*))(,|\Z)')
 """A field, in quotes where it has commas or, written twice, quotes; and what ends it."""
 
 
-def _read_csv(where: str, line: str) -> Row:
-    fields, starts, end = [], [1], ","
+def read_row(where: str, line: str, *, commas: bool) -> Row:
+    """The fields of a line: between tabs, or between commas as in CSV."""
+    if not commas:
+        columns = line.split("\t")
+        starts = accumulate((len(field) + 1 for field in columns[:-1]), initial=1)
+        return Row(where, columns, [*starts, len(line) + 1])
+    fields, begins, end = [], [1], ","
     while end:
-        at = starts[-1] - 1
+        at = begins[-1] - 1
         match = CSV_FIELD.match(line, at)
         if match is None:
             if not line.startswith('"', at):  # most likely the rest of a field of the line before
@@ -79,8 +76,8 @@ def _read_csv(where: str, line: str) -> Row:
             raise BadRow(f'{where}:{at + 1}: {what}; expected fields as in a,"b, c",d')
         quoted, plain, end = match.groups()
         fields.append(plain if quoted is None else quoted.replace('""', '"'))
-        starts.append(match.end() + 1)
-    return Row(where, fields, [*starts[:-1], len(line) + 1])
+        begins.append(match.end() + 1)
+    return Row(where, fields, [*begins[:-1], len(line) + 1])
 
 
 def is_header(fields: Sequence[str]) -> bool:
@@ -93,8 +90,6 @@ MANY_SYMBOLS, ONE_OFF = 300, 0.25
 """More different symbols than that, and than this share of all, are hardly words."""
 LOOKED_AT = 2000
 """Rows that a guess is based on."""
-
-Fields = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -147,19 +142,20 @@ def find_columns(text: str, first: Row) -> Columns:
     return Columns(numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else None)
 
 
-def guess_columns(rows: Sequence[Fields], where: str, separator: str = "tab") -> Columns:
+def guess_columns(rows: Sequence[Row], separator: str) -> Columns:
     """Two columns are source and target; a column of `A;B` lists besides two others, features."""
-    rows = rows[:LOOKED_AT]
-    count = Counter(map(len, rows)).most_common(1)[0][0]
+    looked_at = [row.fields for row in rows[:LOOKED_AT]]
+    count = Counter(map(len, looked_at)).most_common(1)[0][0]
     if count < 2:
         raise InputError(
-            f"{where}: no {separator}{_other_separator(rows)}; expected source, {separator}, target"
+            f"{rows[0].where}: no {separator}{_other_separator(looked_at)}; expected source, "
+            f"{separator}, target"
         )
-    rows = [row for row in rows if len(row) == count]
+    whole = [fields for fields in looked_at if len(fields) == count]
     listed = [
         column
         for column in range(count)
-        if 2 * sum(FEATURE_SEPARATOR in row[column].strip(";") for row in rows) > len(rows)
+        if 2 * sum(FEATURE_SEPARATOR in row[column].strip(";") for row in whole) > len(whole)
     ]
     if count < 3 or len(listed) != 1:
         return Columns(0, 1, count=count)
@@ -174,7 +170,7 @@ def guess_symbols(texts: Sequence[str]) -> Symbols:
     return "spaces" if 2 * spaced >= len(texts) else "chars"
 
 
-def _other_separator(rows: Sequence[Fields]) -> str:
+def _other_separator(rows: Sequence[Sequence[str]]) -> str:
     names = {"|||": "'|||'", ";": "semicolons", ",": "commas", "\t": "tabs"}
     names["  "] = "several spaces"
     for mark, name in names.items():
@@ -206,28 +202,130 @@ class PairsOptions:
         return cls(columns, form.source, form.target, form.normalise, skip_bad, labels)
 
 
-@dataclass(frozen=True, eq=False)
-class PairsFile:
-    """What was read: the pairs, how, and what was left out."""
+class RowsFile:
+    """A file of rows, and the bad ones that are left out of it, or refused."""
 
-    path: Path
-    pairs: list[Pair]
+    row_name: ClassVar[str] = "row"
     form: TextForm
-    columns: Columns
-    digest: str  # SHA-256 of the file
-    skipped: list[str]  # a message for each bad row
-    header: str = ""  # what was taken for the first line, if that is not obvious
-    guessed: frozenset[str] = frozenset()  # sides whose symbols were guessed to be between spaces
+    digest: str  # SHA-256: of a plain file's bytes
+
+    def __init__(self, path: str | Path, skip_bad: bool) -> None:
+        self.path, self.skip_bad = Path(path), skip_bad
+        self.commas = is_csv(path)
+        self.skipped: list[str] = []  # a message for each bad row
+        self.header = ""  # what was taken for the first line, if that is not obvious
+
+    def lines(self, raw: bytes | None) -> Iterator[tuple[str, int, str]]:
+        """The lines with text: where each is, as in pairs.tsv:17, its offset and its text."""
+        for number, offset, line in chain.from_iterable(lines_of(read_blocks(self.path, raw))):
+            if isinstance(line, BadLine):
+                self.refuse(f"{self.path}:{number}:{line.column}: {line.what}")
+            elif line.strip(" "):
+                yield f"{self.path}:{number}", offset, line
+
+    def refuse(self, message: object) -> None:
+        """Leave out a bad row; `InputError` unless those are skipped."""
+        if not self.skip_bad:
+            raise InputError(str(message))
+        self.skipped.append(str(message))
+
+    def describe_skipped(self) -> str:
+        """How many rows were left out, and the first of them; nothing if none was."""
+        if not self.skipped:
+            return ""
+        rows = counted(len(self.skipped), f"bad {self.row_name}")
+        return f"{self.path}: {rows} skipped, the first: {self.skipped[0]}"
+
+
+class PairsFile(RowsFile):
+    """The pairs of a file, how they were read, and what was left out."""
+
+    def __init__(
+        self, path: str | Path, options: PairsOptions | None = None, raw: bytes | None = None
+    ) -> None:
+        self.options = options = options or PairsOptions()
+        super().__init__(path, options.skip_bad)
+        in_memory = raw is not None
+        if raw is None:
+            check_is_file(path)
+            with reading(path):
+                raw = self.path.read_bytes()
+        self.digest = sha256(raw).hexdigest()
+        rows = list(self._rows(raw))
+        if not rows:
+            what = f"no good row; {self.skipped[0]}" if self.skipped else "only blank lines"
+            raise InputError(f"{path}: {what}, expected pairs of strings")
+        told = find_columns(options.columns, rows[0]) if options.columns else None
+        if not in_memory:
+            self.header = _take_header(rows, options.columns, self.commas)
+        self.columns = told or guess_columns(rows, "comma" if self.commas else "tab")
+        whole = [row.fields for row in rows if len(row.fields) > max(self.columns.numbers)]
+        source, target = (
+            told or guess_symbols([fields[column] for fields in whole])
+            for told, column in (
+                (options.source_symbols, self.columns.source),
+                (options.target_symbols, self.columns.target),
+            )
+        )
+        features = self.columns.features is not None
+        self.form = TextForm(source, target, features, options.normalise)
+        self.pairs = list(self._pairs(rows))
+        if not self.pairs:
+            what = f"no good row; the first: {self.skipped[0]}" if self.skipped else "only a header"
+            raise InputError(f"{path}: {what}")
+
+    def _rows(self, raw: bytes) -> Iterator[Row]:
+        for where, _, line in self.lines(raw):
+            try:
+                yield read_row(where, line, commas=self.commas)
+            except BadRow as error:
+                self.refuse(error)
+
+    def _pairs(self, rows: Iterable[Row]) -> Iterator[Pair]:
+        for row in rows:
+            try:
+                yield self._pair(row)
+            except BadRow as error:
+                self.refuse(error)
+
+    def _pair(self, row: Row) -> Pair:
+        fields, columns = row.fields, self.columns
+        if columns.count is not None and len(fields) != columns.count:
+            found = f"{counted(len(fields), 'column')}, expected {columns.count}"
+            raise row.bad(min(columns.count, len(fields)), found)
+        for number in columns.numbers:
+            if number >= len(fields):
+                raise row.bad(len(fields), f"no column {number + 1}; the row has {len(fields)}")
+        features = []
+        if columns.features is not None:
+            text = fields[columns.features]
+            if (problem := check_features(text)) is not None:
+                offset, what = problem
+                raise row.bad(columns.features, what, offset)
+            features = self.form.feature_symbols(text)
+        source = self.form.source_symbols(fields[columns.source])
+        target = self.form.target_symbols(fields[columns.target])
+        if not source:
+            raise row.bad(columns.source, "the source is empty")
+        if not target:
+            raise row.bad(columns.target, "the target is empty")
+        source = [*features, *source]
+        if self.options.labels and len(source) != len(target):
+            of_them = f" ({len(features)} of them features)" if features else ""
+            raise row.bad(
+                columns.target,
+                f"{len(target)} labels for {len(source)} source symbols{of_them}, expected one for "
+                "each",
+            )
+        return source, target
 
     def describe(self) -> str:
         """How the file was read, in a line."""
-        form = self.form
-        words = {"chars": "characters", "spaces": "space-separated symbols"}
-        features = f", features between {FEATURE_SEPARATOR}" if form.features else ""
-        unicode = "not normalised" if form.normalise == "none" else form.normalise.upper()
+        features = f", features between {FEATURE_SEPARATOR}" if self.form.features else ""
         return (
             f"{self.path}: {counted(len(self.pairs), 'pair')}; {self.columns}; source: "
-            f"{words[form.source]}, target: {words[form.target]}{features}; {unicode}{self.header}"
+            f"{self.form.describe('source')}, target: {self.form.describe('target')}{features}; "
+            f"{self.form.describe_unicode()}{self.header}"
         )
 
     def describe_unused(self) -> str:
@@ -245,13 +343,15 @@ class PairsFile:
     def describe_one_off(self) -> list[str]:
         """The sides that were split at spaces by a guess into symbols that hardly ever recur."""
         described = []
-        for place, name in enumerate(("source", "target")):
+        told = {"source": self.options.source_symbols, "target": self.options.target_symbols}
+        for place, side in enumerate(told):
             counts = Counter(chain.from_iterable(pair[place] for pair in self.pairs))
             total = counts.total()
-            if name in self.guessed and len(counts) > max(MANY_SYMBOLS, ONE_OFF * total):
+            guessed = getattr(self.form, side) == "spaces" and not told[side]
+            if guessed and len(counts) > max(MANY_SYMBOLS, ONE_OFF * total):
                 described.append(
                     f"{self.path}: {len(counts):,} different symbols among the {total:,} between "
-                    f"spaces of the {name}s, too rare to be learnt; give --{name}-symbols chars if "
+                    f"spaces of the {side}s, too rare to be learnt; give --{side}-symbols chars if "
                     "each character is to be a symbol"
                 )
         return described
@@ -265,13 +365,6 @@ class PairsFile:
             f"{self.path}: {distinct:,} of {len(self.pairs):,} pairs are distinct, the rest repeat"
         )
 
-    def describe_skipped(self) -> str:
-        """How many rows were left out, and the first of them; nothing if none was."""
-        if not self.skipped:
-            return ""
-        rows = counted(len(self.skipped), "bad row")
-        return f"{self.path}: {rows} skipped, the first: {self.skipped[0]}"
-
 
 def read_pairs(
     path: str | Path, options: PairsOptions | None = None, raw: bytes | None = None
@@ -280,51 +373,7 @@ def read_pairs(
 
     `raw` is what the file holds, if that is in memory and not on the disk.
     """
-    options, path, in_memory = options or PairsOptions(), Path(path), raw is not None
-    if raw is None and not path.is_dir():
-        with reading(path):
-            refuse_pipe(path)
-            raw = path.read_bytes()
-    commas = is_csv(path)
-    skipped: list[str] = []
-
-    def refuse(error: BadRow) -> None:
-        if not options.skip_bad:
-            raise InputError(str(error))
-        skipped.append(str(error))
-
-    rows: list[Row] = []
-    for number, line in chain.from_iterable(lines_of(read_blocks(path, raw))):
-        try:
-            if isinstance(line, BadLine):
-                raise BadRow(f"{path}:{number}:{line.column}: {line.what}")
-            if line.strip(" "):
-                rows.append(read_row(f"{path}:{number}", line, commas=commas))
-        except BadRow as error:
-            refuse(error)
-    if not rows:
-        what = f"no good row; {skipped[0]}" if skipped else "only blank lines"
-        raise InputError(f"{path}: {what}, expected pairs of strings")
-    asked_for = find_columns(options.columns, rows[0]) if options.columns else None
-    header = "" if in_memory else _header(rows, options.columns, commas)
-    columns = asked_for or guess_columns(
-        [row.fields for row in rows], rows[0].where, "comma" if commas else "tab"
-    )
-    form = _form(rows, columns, options)
-    pairs = []
-    for row in rows:
-        try:
-            pairs.append(_pair(row, columns, form, options.labels))
-        except BadRow as error:
-            refuse(error)
-    if not pairs:
-        what = f"no good row; the first: {skipped[0]}" if skipped else "only a header"
-        raise InputError(f"{path}: {what}")
-    digest = sha256(raw or b"").hexdigest()
-    told = {"source": options.source_symbols, "target": options.target_symbols}
-    split = {"source": form.source == "spaces", "target": form.target == "spaces"}
-    guessed = frozenset(side for side in told if split[side] and not told[side])
-    return PairsFile(path, pairs, form, columns, digest, skipped, header, guessed)
+    return PairsFile(path, options, raw)
 
 
 def pair_key(pair: Pair) -> tuple[str, ...]:
@@ -334,10 +383,10 @@ def pair_key(pair: Pair) -> tuple[str, ...]:
     return (*source, "\t", *target)
 
 
-def _header(rows: list[Row], told: str, commas: bool) -> str:
+def _take_header(rows: list[Row], columns: str, commas: bool) -> str:
     """Take a header out, and say what was taken for the first line, if that is not obvious."""
     shown = _shorten(rows[0].fields)
-    by_name = told and not parse_columns(told)[0].isdecimal()
+    by_name = columns and not parse_columns(columns)[0].isdecimal()
     if by_name or (len(rows) > 1 and is_header(rows[0].fields)):
         del rows[0]
         return f"; the first line is a header ({shown})"
@@ -348,58 +397,6 @@ def _shorten(fields: Sequence[str]) -> str:
     """Fields for a message."""
     shown = ", ".join(fields)
     return shown if len(shown) <= 40 else f"{shown[:40]}..."
-
-
-def _form(rows: Sequence[Row], columns: Columns, options: PairsOptions) -> TextForm:
-    """What was told about the sides, and a guess about what was not."""
-    whole = [row.fields for row in rows if len(row.fields) > max(columns.numbers)]
-    source, target = (
-        given or guess_symbols([fields[column] for fields in whole])
-        for given, column in (
-            (options.source_symbols, columns.source),
-            (options.target_symbols, columns.target),
-        )
-    )
-    return TextForm(source, target, columns.features is not None, options.normalise)
-
-
-def _pair(row: Row, columns: Columns, form: TextForm, labels: bool = False) -> Pair:
-    fields = row.fields
-    if columns.count is not None and len(fields) != columns.count:
-        columns_here = counted(len(fields), "column")
-        raise row.bad(min(columns.count, len(fields)), f"{columns_here}, expected {columns.count}")
-    for number in columns.numbers:
-        if number >= len(fields):
-            raise row.bad(len(fields), f"no column {number + 1}; the row has {len(fields)}")
-    features = _features(row, columns, form)
-    source = form.source_symbols(fields[columns.source])
-    target = form.target_symbols(fields[columns.target])
-    for side, symbols, column in (
-        ("source", source, columns.source),
-        ("target", target, columns.target),
-    ):
-        if not symbols:
-            raise row.bad(column, f"the {side} is empty")
-    source = [*features, *source]
-    if labels and len(source) != len(target):
-        of_them = f" ({len(features)} of them features)" if features else ""
-        raise row.bad(
-            columns.target,
-            f"{len(target)} labels for {len(source)} source symbols{of_them}, expected one for "
-            "each",
-        )
-    return source, target
-
-
-def _features(row: Row, columns: Columns, form: TextForm) -> list[str]:
-    if columns.features is None:
-        return []
-    text = row.fields[columns.features]
-    problem = check_features(text)
-    if problem is not None:
-        offset, what = problem
-        raise row.bad(columns.features, what, offset)
-    return form.feature_symbols(text)
 
 
 def check_features(text: str) -> tuple[int, str] | None:

@@ -34,17 +34,21 @@ KINDS_OF_FILE = {
 
 def is_pairs_file(name: str) -> bool:
     """Whether a task's name is the path of a file of pairs, or of lines."""
-    return name.lower().removesuffix(GZIP).endswith((*ENDINGS, SMILES))
+    return _ends_in(name, *ENDINGS, SMILES)
 
 
 def is_csv(path: str | Path) -> bool:
     """Whether columns lie between commas, with quotes where needed."""
-    return str(path).lower().removesuffix(GZIP).endswith(CSV)
+    return _ends_in(path, CSV)
 
 
 def is_smiles(path: str | Path) -> bool:
     """Whether each line has a molecule, and after a space or a tab a name."""
-    return str(path).lower().removesuffix(GZIP).endswith(SMILES)
+    return _ends_in(path, SMILES)
+
+
+def _ends_in(path: str | Path, *endings: str) -> bool:
+    return str(path).lower().removesuffix(GZIP).endswith(endings)
 
 
 def has_one_column(path: str | Path) -> bool:
@@ -52,16 +56,15 @@ def has_one_column(path: str | Path) -> bool:
     its reader will tell."""
     if is_smiles(path):
         return True
-    separators = b"," if is_csv(path) else b"\t,;"
-    name = str(path).lower().removesuffix(GZIP)
     try:
-        refuse_pipe(path)
+        check_is_file(path)
         head = next(read_blocks(path), b"")
     except InputError:
         return False
+    separators = b"," if is_csv(path) else b"\t,;"
     lines = [line for line in head.split(b"\n") if line.strip()]
     separated = sum(any(mark in line for mark in separators) for line in lines)
-    return name.endswith((CSV, ".txt")) and 2 * separated < len(lines) and b"|||" not in head
+    return _ends_in(path, CSV, ".txt") and 2 * separated < len(lines) and b"|||" not in head
 
 
 def parse_column(text: str) -> int:
@@ -75,8 +78,8 @@ def parse_column(text: str) -> int:
 
 def stem_of(path: str | Path) -> str:
     """The file's name without its ending, nor that of gzip."""
-    name = Path(path).name
-    return Path(name[: -len(GZIP)] if name.lower().endswith(GZIP) else name).stem
+    path = Path(path)
+    return Path(path.stem if path.suffix.lower() == GZIP else path).stem
 
 
 def describe_endings() -> str:
@@ -88,7 +91,7 @@ def count_lines(path: str | Path, most: int) -> int:
     """The lines of a file, at most so many; 0 if it cannot be read, which its reader will tell."""
     lines = 0
     try:
-        refuse_pipe(path)
+        check_is_file(path)
         for block in read_blocks(path):
             lines += block.count(b"\n")
             if lines >= most:
@@ -98,9 +101,11 @@ def count_lines(path: str | Path, most: int) -> int:
     return lines
 
 
-def refuse_pipe(path: str | Path) -> None:
-    """Refuse a named pipe or a device, whose reading may never end; those that a shell opens for a
-    process, as in /dev/stdin, may be read."""
+def check_is_file(path: str | Path) -> None:
+    """Refuse a directory, and a named pipe or a device, whose reading may never end; those that a
+    shell opens for a process, as in /dev/stdin, may be read."""
+    if Path(path).is_dir():
+        raise InputError(f"{path}: a directory, expected a file of pairs")
     if Path(path).exists() and not Path(path).is_file() and not str(path).startswith("/dev/"):
         raise InputError(f"{path}: a pipe or a device, expected a file")
 
@@ -111,48 +116,34 @@ def read_blocks(path: str | Path, raw: bytes | None = None) -> Iterator[bytes]:
 
     A file is unpacked if it begins as gzip files do, whatever its name is.
     """
-    path = Path(path)
-    with reading(path):
-        if path.is_dir():
-            raise InputError(f"{path}: a directory, expected a file of pairs")
-        with open(path, "rb") if raw is None else io.BytesIO(raw) as file:
-            yield from _checked(path, unpacked(str(path), cast("BinaryIO", file)))
+    with reading(path), open(path, "rb") if raw is None else io.BytesIO(raw) as file:
+        blocks = unpacked(str(path), file)
+        head = next(blocks, b"")
+        if b"\r" in head and b"\n" not in head:
+            head += next(blocks, b"")
+        _check_head(path, head)
+        yield head
+        yield from blocks
 
 
-def blocks_of(stream: BinaryIO) -> Iterator[bytes]:
-    """What has arrived, piece by piece, without waiting for more."""
-    read = cast("io.BufferedReader", stream).read1
-    while block := read(2**16):
-        yield block
-
-
-def unpacked(name: str, stream: BinaryIO | io.BufferedReader) -> Iterator[bytes]:
-    """What has arrived, piece by piece, unpacked if the stream begins as gzip files do."""
+def unpacked(name: str, stream: BinaryIO | io.BytesIO) -> Iterator[bytes]:
+    """What has arrived, piece by piece, without waiting for more; unpacked if the stream begins as
+    gzip files do."""
     if not isinstance(stream, io.BufferedReader):  # a buffer to peek into
         stream = io.BufferedReader(cast("io.RawIOBase", stream))
-    head = stream.peek(1)[:2]
-    if not head or not GZIP_START.startswith(head):  # from a pipe, a single byte may come first
-        if head and name.lower().endswith(GZIP):
-            raise InputError(f"{name}: its name ends in {GZIP}, and it is no gzip file")
-        yield from blocks_of(stream)
-        return
+    head = stream.peek(1)[:2]  # from a pipe, a single byte may come first
+    packed = head != b"" and GZIP_START.startswith(head)
+    if head and not packed and name.lower().endswith(GZIP):
+        raise InputError(f"{name}: its name ends in {GZIP}, and it is no gzip file")
+    text = gzip.GzipFile(fileobj=stream) if packed else stream
     try:
-        with gzip.GzipFile(fileobj=stream) as text:
-            yield from blocks_of(cast("BinaryIO", text))
+        while block := text.read1(2**16):
+            yield block
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{name}: a gzip file that is cut off or damaged: {error}") from None
 
 
-def _checked(path: Path, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    head = next(blocks, b"")
-    if b"\r" in head and b"\n" not in head:
-        head += next(blocks, b"")
-    _check_head(path, head)
-    yield head
-    yield from blocks
-
-
-def _check_head(path: Path, head: bytes) -> None:
+def _check_head(path: str | Path, head: bytes) -> None:
     """Refuse what cannot be text with lines, by the beginning of the file."""
     for start, kind in KINDS_OF_FILE.items():
         if head.startswith(start):
@@ -199,8 +190,8 @@ class BadLine:
 
 TOO_LONG = BadLine(LONGEST + 1, f"more than {LONGEST:,} characters, expected at most that")
 
-Line = tuple[int, str | BadLine]
-"""Its number, from 1, and its text."""
+Line = tuple[int, int, str | BadLine]
+"""Its number, from 1, the offset at which it begins, and its text."""
 
 
 def lines_of(blocks: Iterable[bytes]) -> Iterator[list[Line]]:
@@ -211,34 +202,29 @@ def lines_of(blocks: Iterable[bytes]) -> Iterator[list[Line]]:
         lines: list[Line] = []
         for line in whole:
             if not endless:
-                lines.append((number, _line(line, number, offset)))
+                lines.append(_line(number, offset, line))
             number, offset, endless = number + 1, offset + len(line) + 1, False
         if len(rest) > MOST_BYTES:  # it may have no end: neither kept nor waited for
             if not endless:
-                lines.append((number, TOO_LONG))
+                lines.append((number, offset, TOO_LONG))
             offset, rest, endless = offset + len(rest), b"", True
         if lines:
             yield lines
     if rest and not endless:
-        yield [(number, _line(rest, number, offset))]
+        yield [_line(number, offset, rest)]
 
 
-def _line(line: bytes, number: int, offset: int) -> str | BadLine:
-    text = line.removesuffix(b"\r")
-    if number == 1 and text.startswith(BOM):
-        return check_line(text.removeprefix(BOM), len(BOM))
-    return check_line(text, offset)
-
-
-def check_line(line: bytes, offset: int = 0) -> str | BadLine:
-    """A line as text, or what is wrong with it; `offset` is where in the file it begins."""
+def _line(number: int, offset: int, line: bytes) -> Line:
+    if offset == 0 and line.startswith(BOM):
+        line, offset = line.removeprefix(BOM), len(BOM)
+    line = line.removesuffix(b"\r")
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         column = len(line[: error.start].decode("utf-8")) + 1
-        byte = line[error.start]
-        return BadLine(column, f"byte 0x{byte:02x} at offset {offset + error.start} is not UTF-8")
-    return check_text(text) or text
+        what = f"byte 0x{line[error.start]:02x} at offset {offset + error.start} is not UTF-8"
+        return number, offset, BadLine(column, what)
+    return number, offset, check_text(text) or text
 
 
 def check_text(text: str) -> BadLine | None:
@@ -279,13 +265,21 @@ class TextForm:
     normalise: Normalise = "nfc"
 
     def __post_init__(self) -> None:
-        accepted = {"source": Symbols, "target": Symbols, "normalise": Normalise}
-        for name, kind in accepted.items():
-            given = getattr(self, name)
-            if given not in get_args(kind):
-                raise InputError(f"{name} is {given!r}, expected {' or '.join(get_args(kind))}")
+        for name, kind in (("source", Symbols), ("target", Symbols), ("normalise", Normalise)):
+            if getattr(self, name) not in get_args(kind):
+                accepted = " or ".join(get_args(kind))
+                raise InputError(f"{name} is {getattr(self, name)!r}, expected {accepted}")
         if type(self.features) is not bool:
             raise InputError(f"features is {self.features!r}, expected true or false")
+
+    def describe(self, side: str) -> str:
+        """How a side is written, in words."""
+        chars = getattr(self, side) == "chars"
+        return "characters" if chars else "space-separated symbols"
+
+    def describe_unicode(self) -> str:
+        """Into which form of Unicode the text is brought."""
+        return "not normalised" if self.normalise == "none" else self.normalise.upper()
 
     def clean(self, text: str) -> str:
         """Normalised, without the spaces at either end."""
