@@ -30,7 +30,7 @@ class Reciter(Transducer):
         super().__init__(TransducerConfig(embedding=2, hidden=2, memory_width=2), VOCABULARY)
         self.says = [number + 1 for number in target] + [VOCABULARY.EOS]
 
-    def scored_logits(self, batch):  # type: ignore[no-untyped-def]
+    def scored_logits(self, batch, noise=None, attend=True):  # type: ignore[no-untyped-def]
         logits = torch.zeros(*batch.mask.shape, VOCABULARY.output_size)
         for row in range(batch.mask.shape[1]):
             for n, step in enumerate(batch.mask[:, row].nonzero()[:, 0].tolist()):

@@ -162,11 +162,13 @@ def score(
     *,
     steps_at_once: int = STEPS_AT_ONCE,
     between: Callable[[], None] | None = None,
+    attend: bool = True,
 ) -> Scores:
     """Compare the likeliest symbols with the targets, in passes of at most so many padded steps.
 
     A pair that is longer than that has a pass to itself. Pairs of like length share a pass; how
-    they are shared out changes nothing beyond rounding.
+    they are shared out changes nothing beyond rounding. A model that is not to `attend` does
+    without its attention.
     """
     counts = np.zeros((3, len(pairs)), np.int64)
     every = list(pairs)
@@ -175,7 +177,7 @@ def score(
         for rows in _passes(pairs.source_lengths + pairs.target_lengths + 2, steps_at_once):
             together = Pairs.of([(every[row][0].tolist(), every[row][1].tolist()) for row in rows])
             batch = model.make_batch(together).to(model.output_table.weight.device)
-            logits = model.scored_logits(batch)
+            logits = model.scored_logits(batch, attend=attend)
             wanted = batch.outputs[batch.mask]
             nll += float(nn.functional.cross_entropy(logits, wanted, reduction="sum"))
             if not isfinite(nll):

@@ -223,6 +223,18 @@ class TrainConfig:
         group="files of pairs",
     )
     hold_out: float = option(0.1, "the share of the pairs that is held out then", above=0)
+    valid_longer: str = option(
+        "",
+        "a file of pairs that are longer than those of training: the run says how right it is on "
+        "them, and chooses nothing by it",
+        metavar="FILE",
+    )
+    shorter_first: int = option(
+        0,
+        "batches at the beginning that train on the shorter pairs alone; the longer ones then tell "
+        "whether the model carries to longer inputs; 0: none",
+        least=0,
+    )
     columns: str = option(
         "guess",
         "of a file: source,target or source,target,features, as in 1,2, or names of the first "
@@ -311,7 +323,8 @@ class TrainConfig:
     skip_attention: float = option(
         0.0,
         "share of the batches in which a model with attention does without, so that it learns to "
-        "use its memory; ends when plateau first halves the rate or the task is steady; 0: none",
+        "use its memory; ends when plateau first halves the rate, the task is steady, or after "
+        "shorter_first if the memory has not learnt by then; 0: none",
         least=0,
     )
     steps: int = option(
@@ -548,8 +561,9 @@ def _check_data(values: dict[str, Any]) -> None:
     task = values["task"]
     if is_pairs_file(task):
         return
-    if values["valid"]:
-        raise InputError(f"valid is {values['valid']!r} with task {task!r}: expected a file")
+    for name in ("valid", "valid_longer", "shorter_first"):
+        if values[name]:
+            raise InputError(f"{name} is {values[name]!r} with task {task!r}: expected a file")
     check_task(task)
     if answers_at_blanks(task):
         if values["form"] == "transducer":

@@ -12,12 +12,18 @@ from pushpop.errors import InputError, counted
 from pushpop.evaluation import BoolArray, Scores, evaluate, examine, score
 from pushpop.models import Tagger, Transducer
 from pushpop.tasks import Batch, LengthRange, Pairs, Vocabulary, batch_rng, batches, get_task
+from pushpop.tasks.base import IntArray
 from pushpop.tasks.batching import BATCH_MAKERS
 from pushpop.tasks.lines import LinesData, LinesFile, encode_lines
 from pushpop.tasks.pairs import PairsData, check_memory, encode_pairs, hold_out, vocabulary_of
 from pushpop.tasks.pairs_file import PairsFile, PairsOptions, pair_key, read_pairs
 from pushpop.tasks.pairs_text import TextForm, is_pairs_file, parse_column
 from pushpop.training.config import TrainConfig
+
+SHORTER = 0.6
+"""How long the shorter pairs are at most, as a share of the longest."""
+FEWEST, MOST = 30, 300
+"""Pairs that are enough to tell a share by, and as many as it takes."""
 
 MOST_HELD_OUT = 10_000
 """Lines that are held out at most: validation takes no longer, however long the file is."""
@@ -49,6 +55,12 @@ class Data(ABC):
     def examine(self, model: Transducer, between: Callable[[], None]) -> dict[str, Any]:
         """What a report says of the model that is kept, besides a test."""
         return {}
+
+    def probe(
+        self, model: Transducer, step: int, between: Callable[[], None]
+    ) -> dict[str, Any] | None:
+        """What pairs that are not trained on until now tell, if it is time to ask."""
+        return None
 
     def check_lengths(self, lengths: LengthRange) -> None:  # noqa: B027  given pairs have theirs
         """Refuse lengths of which there is nothing."""
@@ -143,6 +155,8 @@ class FileData(Data):
 class PairsFileData(FileData):
     """The pairs of a file, and pairs to validate on: of another file, or held out."""
 
+    examples: PairsData
+
     def __init__(self, config: TrainConfig, contents: Contents | None = None) -> None:
         self.config, contents = config, contents or {}
         options = PairsOptions(
@@ -156,9 +170,9 @@ class PairsFileData(FileData):
         self.files: list[PairsFile] = [read_pairs(config.task, options, contents.get("task"))]
         (read,) = self.files
         pairs, self.text = read.pairs, read.form
+        columns = options.columns or ",".join(str(k + 1) for k in read.columns.numbers)
+        like = PairsOptions.like(read.form, columns, config.skip_bad, options.labels)
         if config.valid:
-            columns = options.columns or ",".join(str(k + 1) for k in read.columns.numbers)
-            like = PairsOptions.like(read.form, columns, config.skip_bad, options.labels)
             valid = read_pairs(config.valid, like, contents.get("valid"))
             self.files.append(valid)
             held = valid.pairs
@@ -180,6 +194,14 @@ class PairsFileData(FileData):
         self.seen = sum(pair_key(pair) in trained for pair in held)
         known = set(self.vocabulary.target)
         self.in_vocabulary = np.array([known.issuperset(target) for _, target in held])
+        self.longer: Pairs | None = None
+        if config.valid_longer:
+            longer = read_pairs(config.valid_longer, like, contents.get("valid_longer"))
+            self.files.append(longer)
+            self.longer = encode_pairs(longer.pairs, self.vocabulary)
+            spellable = [known.issuperset(target) for _, target in longer.pairs]
+            self.longer_in_vocabulary = np.array(spellable)
+        self._set_longer_aside(pairs)
         self.lengths = sorted({len(source) for source, _ in pairs})
 
     def test(
@@ -200,13 +222,75 @@ class PairsFileData(FileData):
         }
         return {"valid": valid}
 
+    def _set_longer_aside(self, pairs: Sequence[Any]) -> None:
+        """Part the training pairs by their source length, if the first batches are of short ones.
+
+        The longest are a hundredth, so that one long pair among short ones does not count.
+        """
+        self.shorter: PairsData | None = None
+        if not self.config.shorter_first:
+            return
+        lengths = self.examples.pairs.source_lengths
+        top = int(np.quantile(lengths, 0.99))
+        self.trained_to = min(top - 1, int(max(SHORTER * top, np.quantile(lengths, 0.4))))
+        is_short = self.validation.source_lengths <= self.trained_to
+        left_out = np.flatnonzero(lengths > self.trained_to)[:MOST]
+        if min(int(is_short.sum()), len(left_out)) < FEWEST:
+            return
+        chosen = [
+            pair for pair, length in zip(pairs, lengths, strict=True) if length <= self.trained_to
+        ]
+        self.shorter = PairsData(chosen, self.vocabulary, self.config.batch_size, self.config.form)
+        rows = list(self.validation)
+        self.near = Pairs.of([_plain(rows[row]) for row in np.flatnonzero(is_short)])
+        rows = list(self.examples.pairs)
+        self.unseen = Pairs.of([_plain(rows[row]) for row in left_out])
+
+    def batches(self, lengths: LengthRange, start: int) -> Iterator[Batch]:
+        """Epoch after epoch; the first batches are of the shorter pairs, if they are to be."""
+        first = 0 if self.shorter is None else self.config.shorter_first
+        for index in count(start):
+            examples = self.shorter if index < first and self.shorter else self.examples
+            yield examples.batch(self.config.seed, index)
+
+    def probe(
+        self, model: Transducer, step: int, between: Callable[[], None]
+    ) -> dict[str, Any] | None:
+        """Accuracy on shorter and on longer pairs, at the end of the training on shorter ones."""
+        if self.shorter is None or step != self.config.shorter_first:
+            return None
+        lengths = self.unseen.source_lengths
+        carried = {
+            "batches": step,
+            "trained_to": self.trained_to,
+            "lengths": [int(lengths.min()), int(lengths.max())],
+            "pairs": len(self.unseen),
+            "shorter": score(model, self.near, between=between).coarse,
+            "longer": score(model, self.unseen, between=between).coarse,
+        }
+        if self.config.skip_attention:
+            alone = score(model, self.near, between=between, attend=False)
+            carried["without_attention"] = alone.coarse
+        return carried
+
     def examine(self, model: Transducer, between: Callable[[], None]) -> dict[str, Any]:
-        """Accuracy on the validation pairs by source length, and without what the memory reads."""
+        """Accuracy on the validation pairs by source length, on longer ones, and without what the
+        memory reads."""
         _, right = self._score(model, between)
-        return {
+        said = {
             "trained_lengths": [self.lengths[0], self.lengths[-1]],
             **examine(model, self.validation, right, self.in_vocabulary, between),
         }
+        if self.longer is not None:
+            lengths = self.longer.source_lengths
+            scores = score(model, self.longer, between=between)
+            right = (scores.correct == scores.symbols) & self.longer_in_vocabulary
+            said["longer"] = {
+                "lengths": [int(lengths.min()), int(lengths.max())],
+                "pairs": len(right),
+                "accuracy": float(np.mean(right)),
+            }
+        return said
 
     def _score(self, model: Transducer, between: Callable[[], None]) -> tuple[Scores, BoolArray]:
         """What a model does on the validation pairs, and which targets it has right."""
@@ -234,6 +318,10 @@ class PairsFileData(FileData):
                 f"pairs: validation accuracy {doubt}"
             )
         return [text for text in warnings if text]
+
+
+def _plain(pair: tuple[IntArray, IntArray]) -> tuple[list[int], list[int]]:
+    return pair[0].tolist(), pair[1].tolist()
 
 
 class LinesFileData(FileData):

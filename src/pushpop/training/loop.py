@@ -32,7 +32,7 @@ from pushpop.training.run import (
 from pushpop.training.schedule import Progress
 from pushpop.training.signals import Signals, StopRequested
 from pushpop.training.trainer import Diverged, Race, Trainer, make_trainer
-from pushpop.training.view import PlainView, TensorBoard, View
+from pushpop.training.view import PlainView, TensorBoard, View, describe_carried
 
 STOP_ACCURACY = 0.999
 """Coarse accuracy on training and test lengths that counts as solved, if reached `STOP_TESTS` times
@@ -279,6 +279,12 @@ class Session:
             if self.trainer.is_tested and step % self.data.test_every == 0:
                 scores = self.evaluate(self.trainer.model, "evaluate", step)
                 is_best = self.note_test(scores)
+            if (
+                carried := self.data.probe(self.trainer.model, step, self.signals.check)
+            ) is not None:
+                progress.carried = scores["carried"] = carried
+                self.group.exchange(0, {"validated": {"carried": carried}})
+                self.view.message(describe_carried(carried))
             if record := {**self.trainer.report(), **scores}:
                 record = {"step": step, **record}
                 progress.log_size = self.run.log(record)
@@ -360,6 +366,7 @@ class Session:
             "without_gain": progress.without_gain,
             "faded": self.faded,
             **({"epochs": progress.epochs, "waited": progress.waited} if progress.epoch else {}),
+            **({} if progress.carried is None else {"carried": progress.carried}),
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             **self.evaluate(model, "final", 0),
             **self.data.examine(model, self.signals.check),

@@ -13,6 +13,9 @@ GAIN = 0.99
 LOST = 2
 """A perplexity above this many times the threshold of "learnt" counts as lost."""
 
+MEMORY_LEARNS = 0.5
+"""The memory learns if this share of what is right with attention is right without it."""
+
 FEW_SYMBOLS = 16
 """With at most this many symbols, thresholds are tied to the perplexity of chance."""
 
@@ -37,6 +40,7 @@ class Progress:
     epoch: int = 0  # batches in an epoch of given pairs; 0: pairs are drawn
     best_valid: list[float] | None = None  # accuracy and perplexity in validation
     waited: int = 0  # epochs since then
+    carried: dict[str, Any] | None = None  # what the longer pairs told after `shorter_first`
     valid_perplexity: float | None = None  # of the last validation
     steady: int = 0  # how far the noise on the gates has risen, in batches
     solved: int = 0  # tests in a row that found the task solved
@@ -83,9 +87,18 @@ class Progress:
 
     def skipped_attention(self, config: TrainConfig) -> float:
         """The share of the batches that do without attention: none any more once validation has
-        stalled, where the plateau halves the learning rate, or once the task is learnt."""
+        stalled, where the plateau halves the learning rate, once the task is learnt, or where the
+        memory alone had learnt too little of the shorter pairs."""
         has_stalled = self.rate < config.learning_rate
-        return 0.0 if has_stalled or self.steady else config.skip_attention
+        is_over = has_stalled or self.steady or not self.memory_learns
+        return 0.0 if is_over else config.skip_attention
+
+    @property
+    def memory_learns(self) -> bool:
+        """Whether the model without attention learns what it does with it, as far as is known."""
+        if self.carried is None or "without_attention" not in self.carried:
+            return True
+        return bool(self.carried["without_attention"] >= MEMORY_LEARNS * self.carried["shorter"])
 
     def recent(self, config: TrainConfig) -> float | None:
         """The perplexity of the window, once it is full."""
@@ -222,7 +235,7 @@ class Progress:
             self.best_valid, self.best_step = [accuracy, least], self.step
             self.best_perplexity = self.perplexity
         is_rising = 0 < self.steady < self.noise_rise(config) and self.is_steady(config)
-        if gains:
+        if gains or self.step <= config.shorter_first:
             self.waited = 0
         elif not is_rising:
             self.waited += 1

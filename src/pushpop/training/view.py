@@ -70,6 +70,8 @@ class PlainView(View):
             self.message(f"trained on sources of {shortest} to {longest} symbols; validation:")
             for line in describe_memory_use(report, report["valid"]["accuracy"]):
                 self.message(line)
+        if "carried" in report:
+            self.message(describe_carried(report["carried"]))
 
 
 class LiveView(PlainView):
@@ -272,12 +274,26 @@ def describe_end(report: dict[str, Any]) -> str:
     return f"{accuracies(report)}{kept}  {report['seconds']:.0f} s"
 
 
+def describe_carried(carried: dict[str, Any]) -> str:
+    """What the longer pairs told while they were not trained on yet."""
+    low, high = carried["lengths"]
+    return (
+        f"after {carried['batches']} batches on sources of up to {carried['trained_to']} symbols: "
+        f"{carried['shorter']:.0%} right on such sources, {carried['longer']:.0%} on longer ones "
+        f"({low}-{high}, {carried['pairs']:,} pairs not trained on until then)"
+    )
+
+
 def describe_memory_use(figures: dict[str, Any], accuracy: float) -> Iterator[str]:
     """Accuracy by source length and without the memory's reads, a line each."""
     for row in figures["by_length"]:
         low, high = row["lengths"]
         name = f"length {low}-{high}" if low < high else f"length {low}"
         yield f"{name:<19}{row['accuracy']:7.2%}   of {row['pairs']:,} pairs"
+    if "longer" in figures:
+        low, high = figures["longer"]["lengths"]
+        share, pairs = figures["longer"]["accuracy"], figures["longer"]["pairs"]
+        yield f"longer, {f'{low}-{high}':<11}{share:7.2%}   of {pairs:,} pairs"
     if "without_memory" in figures:
         alone = figures["without_memory"]
         verdict = ": the memory is hardly used" if alone >= HARDLY_USED * accuracy > 0 else ""
