@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test lint browser docs bench gpu soak figures clean
+.PHONY: help setup demo test lint browser docs bench gpu soak release figures clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -68,6 +68,17 @@ soak: $(READY)  ## a million streamed steps, 200 kills around saves, a sweep kil
 	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/serve_load.py
 
+release: $(READY)  ## build sdist and wheel, check them, try the wheel in a fresh environment; into dist/
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*.tar.gz dist/*.whl
+	$(PYTHON) -m venv dist/fresh
+	dist/fresh/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd dist && fresh/bin/python -c 'import pushpop; print("pushpop", pushpop.__version__, pushpop.__file__)'
+	test "$$(echo a10 a25 a40 | dist/fresh/bin/pushpop transduce reverse-stack)" = "a40 a25 a10"
+	rm -rf dist/fresh
+	@echo "dist/ is ready: tag it v$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml), then twine upload dist/*"
+
 figures: $(READY)  ## draw the figures of the docs again
 	$(BIN)/python docs/figures/intervals.py
 	$(BIN)/python docs/figures/figure_1a.py
@@ -79,5 +90,5 @@ figures: $(READY)  ## draw the figures of the docs again
 	$(BIN)/python docs/figures/tour.py
 
 clean:  ## remove .venv, site and caches
-	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from machine import write_results
 from pushpop import MemoryRNN, Transducer
 from pushpop.models import LanguageModel
-from pushpop.models.language_model import TOGETHER
+from pushpop.models.decoding import TOGETHER
 
 
 def main() -> None:

@@ -1,10 +1,11 @@
-"""Train a transformer with stacks in place of attention to reverse strings; test longer strings.
+"""Train torch's own transformer layers, with stacks in place of self-attention, to reverse strings.
 
     python examples/memory_transformer.py                about 15 seconds on one core
 
 Source and target share their symbols, so a stack must know whether SEP has come before it can
 decide to push or to pop. The first block detects that; the second block reverses. There is no
-positional encoding. The model is trained on lengths 4 to 12 and tested on longer ones.
+positional encoding. The model is trained on lengths 4 to 12 and tested on longer ones. All that is
+changed of a layer is one line: layer.self_attn = MemoryAttention(...).
 """
 
 import argparse
@@ -24,42 +25,42 @@ TRAINED = (4, 12)
 TRIED = (TRAINED, (13, 20), (40, 60))
 
 
-class Block(nn.Module):
-    """Pre-norm residual block: a memory in place of self-attention, then a feed-forward net."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.memory = MemoryAttention(width, memory="stack", num_heads=4)
-        self.feed_forward = nn.Sequential(
-            nn.LayerNorm(width),
-            nn.Linear(width, 2 * width),
-            nn.GELU(),
-            nn.Linear(2 * width, width),
-        )
-        self.norm = nn.LayerNorm(width)
-
-    def forward(self, x: Tensor, state: HeadsState | None) -> tuple[Tensor, HeadsState]:
-        run = self.memory if x.dim() == 3 else self.memory.step  # [T, B, E], or one step [B, E]
-        read, state = run(self.norm(x), state)
-        x = x + read
-        return x + self.feed_forward(x), state
+def block(width: int) -> nn.TransformerEncoderLayer:
+    """Torch's layer with a memory as its self-attention."""
+    layer = nn.TransformerEncoderLayer(
+        width, 4, 2 * width, dropout=0.0, activation="gelu", norm_first=True
+    )
+    layer.self_attn = MemoryAttention(width, memory="stack", num_heads=4)
+    return layer
 
 
 class Transformer(nn.Module):
-    """Map symbols to logits of the next symbol, and return a state to continue from."""
+    """Map symbols to logits of the next symbol."""
 
     def __init__(self, width: int = 64, n_blocks: int = 2) -> None:
         super().__init__()
         self.embed = nn.Embedding(N_SYMBOLS + 2, width)
-        self.blocks = nn.ModuleList(Block(width) for _ in range(n_blocks))
+        self.blocks = nn.ModuleList(block(width) for _ in range(n_blocks))
         self.predict = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, N_SYMBOLS + 1))
 
-    def forward(
-        self, symbols: Tensor, states: list[HeadsState] | None = None
-    ) -> tuple[Tensor, list[HeadsState]]:
+    def forward(self, symbols: Tensor) -> Tensor:
+        """Whole sequences [T, B], as in training: the memories are causal by themselves."""
+        x = self.embed(symbols)
+        for layer in self.blocks:
+            x = layer(x)
+        return self.predict(x)
+
+    def step(
+        self, symbols: Tensor, states: list[HeadsState | None]
+    ) -> tuple[Tensor, list[HeadsState | None]]:
+        """One symbol of each sequence [B], or more of them [T, B], after the given states: what a
+        block computes, written out, since torch's layers carry no state."""
         x, after = self.embed(symbols), []
-        for block, state in zip(self.blocks, states or [None] * len(self.blocks), strict=True):
-            x, state = block(x, state)
+        for layer, state in zip(self.blocks, states, strict=True):
+            memory = layer.self_attn if x.dim() == 3 else layer.self_attn.step
+            read, state = memory(layer.norm1(x), state)
+            x = x + read
+            x = x + layer.linear2(layer.activation(layer.linear1(layer.norm2(x))))
             after.append(state)
         return self.predict(x), after
 
@@ -80,7 +81,7 @@ def train(model: Transformer, steps: int, random: torch.Generator) -> None:
     start = time.perf_counter()
     for step in range(1, steps + 1):
         prompt, answer = draw(TRAINED, 32, random)
-        logits, _ = model(torch.cat([prompt, answer[:-1]]))
+        logits = model(torch.cat([prompt, answer[:-1]]))
         loss = nn.functional.cross_entropy(logits[-len(answer) :].flatten(0, 1), answer.flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -95,11 +96,11 @@ def train(model: Transformer, steps: int, random: torch.Generator) -> None:
 @torch.no_grad()
 def answer_greedily(model: Transformer, prompt: Tensor, steps: int) -> Tensor:
     """Read the whole prompt in one call, then decode step by step."""
-    logits, states = model(prompt)
+    logits, states = model.step(prompt, [None] * len(model.blocks))
     symbols = [logits[-1].argmax(-1)]
     while len(symbols) < steps:
         # EOS is not an input; a string that ended early is wrong whatever comes after it.
-        logits, states = model(symbols[-1].clamp(max=N_SYMBOLS - 1), states)
+        logits, states = model.step(symbols[-1].clamp(max=N_SYMBOLS - 1), states)
         symbols.append(logits.argmax(-1))
     return torch.stack(symbols)
 

@@ -8,7 +8,7 @@ import torch
 from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.models import Hypothesis
-from pushpop.models.decoding import Request, beam_search, greedy
+from pushpop.models.decoding import Search, beam_search, greedy
 from pushpop.tasks import Vocabulary
 from tests.models.examples import BODIES, READERS, batch_of, lively_model, small_model
 
@@ -52,11 +52,11 @@ def test_greedy_is_the_chain_of_teacher_forced_argmaxes(model: Transducer) -> No
 @pytest.mark.parametrize("body", ["deque", "lstm-3"])
 def test_greedy_is_a_beam_of_1(body: str, seed: int) -> None:
     model = small_model(body, seed=seed).double()
-    request = Request(SOURCES, [4] * len(SOURCES))
     with torch.no_grad():
-        ones = greedy(model, request)
+        ones = greedy(model, SOURCES, Search(max_length=4))
         for normalise in (False, True):
-            others = beam_search(model, request, 1, 1, normalise)
+            search = Search(beam=1, nbest=1, max_length=4, normalise=normalise)
+            others = beam_search(model, SOURCES, search)
             assert all(same(one, other) for one, (other,) in zip(ones, others, strict=True))
 
 

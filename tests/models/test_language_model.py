@@ -11,7 +11,7 @@ import torch
 from pushpop import LanguageModel, Transducer, TransducerConfig
 from pushpop.errors import InputError
 from pushpop.evaluation import score
-from pushpop.models.language_model import TOGETHER, Sampling
+from pushpop.models.decoding import TOGETHER, Sampling
 from pushpop.tasks import Pairs, Vocabulary, make_line_batch
 from pushpop.tasks.pairs_text import TextForm
 from tests.models.examples import BODIES

@@ -40,6 +40,7 @@ def test_a_saved_model_comes_back_to_the_bit(body: str, dtype: torch.dtype, tmp_
     assert torch.equal(answer(again), answer(model))
     assert answer(again).dtype == dtype
     assert sorted(path.name for path in (tmp_path / "runs" / "mine").iterdir()) == [
+        "README.md",
         "config.json",
         "model.safetensors",
         "vocabulary.json",
@@ -375,7 +376,7 @@ def test_a_save_that_fails_leaves_nothing_behind(
         with pytest.raises(InputError, match="cannot be written: No space left on device"):
             small_model(seed=1).save_pretrained(tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
-    assert len(list((tmp_path / "old").iterdir())) == 3
+    assert len(list((tmp_path / "old").iterdir())) == 4
     assert torch.equal(answer(Transducer.from_pretrained(tmp_path / "old")), answer(model))
 
 

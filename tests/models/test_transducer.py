@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pushpop import Transducer, TransducerConfig
-from pushpop.models import encoder
+from pushpop.models import body as body_module
 from pushpop.tasks import Vocabulary, batches, draw_batch, get_task
 from tests.models.examples import BODIES, READERS, VOCABULARY, batch_of, small_model
 
@@ -137,7 +137,7 @@ def test_scores_are_computed_a_part_at_a_time_where_nothing_is_learnt(
     model = small_model("both")
     inputs = torch.tensor([[0, 2, 3, 4, 1, 5, 6, 5]]).T
     whole, _ = model(inputs)
-    monkeypatch.setattr(encoder, "SCORES_AT_ONCE", 12)  # two steps of the six scores
+    monkeypatch.setattr(body_module, "SCORES_AT_ONCE", 12)  # two steps of the six scores
     with torch.no_grad():
         parts, _ = model(inputs)
     torch.testing.assert_close(parts, whole)

@@ -33,6 +33,7 @@ def test_a_run_leaves_its_files(tmp_path: Path) -> None:
     config = tiny()
     report = train(config, tmp_path / "run")
     assert sorted(path.name for path in (tmp_path / "run").iterdir() if path.name[0] != ".") == [
+        "README.md",
         "checkpoints",
         "config.json",
         "environment.json",

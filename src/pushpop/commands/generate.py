@@ -42,7 +42,7 @@ class Generate(Command):
 
     def execute(self) -> None:
         from pushpop.models import LanguageModel
-        from pushpop.models.language_model import Sampling
+        from pushpop.models.decoding import Sampling
         from pushpop.training.parallel import torch_threads
 
         sampling = Sampling(self.temperature, self.top_p, self.max_length)

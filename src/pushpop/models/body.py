@@ -1,21 +1,26 @@
-"""The recurrent part of a transducer, from input embeddings to output embeddings."""
+"""From input embeddings to output embeddings: the recurrent body, and the encoder and the attention
+that may stand around it.
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+The source here is SOS, the source symbols and SEP. An encoder reads it whole, in both directions,
+before the body does; attention lets each output look back at what was made of it. Attention comes
+after the recurrence (as in Luong et al., 2015: "general" scores), so that the body still runs over
+a whole sequence at once.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
-from pushpop.layers import (
-    DeepLSTM,
-    LayeredState,
-    LSTMState,
-    MemoryRNN,
-    NoiseLevels,
-    RNNState,
-)
+from pushpop.layers import DeepLSTM, LayeredState, LSTMState, MemoryRNN, NoiseLevels, RNNState
 from pushpop.layers.inputs import pad
 from pushpop.models.config import TransducerConfig
+
+SCORES_AT_ONCE = 2**24
+"""Attention scores that are computed together where no gradient is wanted: what bounds the
+memory."""
 
 RowLengths = Tensor | Sequence[int] | None
 
@@ -25,19 +30,6 @@ class BodyState(Protocol):
 
     def rows(self, index: Any) -> Self:
         """Select rows of the batch, in any order, repeated or not."""
-
-
-class Body(Protocol):
-    """A recurrent network from input embeddings to output embeddings."""
-
-    def __call__(
-        self, x: Tensor, state: Any = None, lengths: RowLengths = None,
-        noise: NoiseLevels | None = None,
-    ) -> tuple[Tensor, BodyState]:  # fmt: skip
-        """x [T, B, E] -> [T, B, E] and the state."""
-
-    def step(self, x: Tensor, state: Any = None) -> tuple[Tensor, BodyState]:
-        """x [B, E] -> [B, E] and the state."""
 
 
 class SourceState(NamedTuple):
@@ -52,33 +44,8 @@ class SourceState(NamedTuple):
         return SourceState(self.body.rows(index), self.keys[:, index], self.present[:, index])
 
 
-HeadCall = Callable[[MemoryRNN, Tensor, RNNState | None], tuple[Tensor, Any]]
-
-
-class LSTMBody(nn.Module):
-    """A deep LSTM and tanh(Linear(hidden, embedding)) on top: the body without a memory."""
-
-    def __init__(self, embedding: int, hidden: int, layers: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.lstm = DeepLSTM(embedding, hidden, layers, dropout=dropout)
-        self.output = nn.Linear(hidden, embedding)
-
-    def forward(
-        self, x: Tensor, state: LSTMState | None = None, lengths: RowLengths = None,
-        noise: NoiseLevels | None = None,
-    ) -> tuple[Tensor, LSTMState]:  # fmt: skip
-        """x [T, B, E] -> [T, B, E] and the state. There are no gates to give noise to."""
-        hidden, after = self.lstm(x, state, lengths)
-        return torch.tanh(self.output(hidden)), after
-
-    def step(self, x: Tensor, state: LSTMState | None = None) -> tuple[Tensor, LSTMState]:
-        """x [B, E] -> [B, E] and the state."""
-        hidden, after = self.lstm.step(x, state)
-        return torch.tanh(self.output(hidden)), after
-
-
 class PlainState(NamedTuple):
-    """The state of a `PlainBody`."""
+    """The state of torch's GRU or Elman network."""
 
     h: Tensor  # [L, B, H]
 
@@ -88,34 +55,50 @@ class PlainState(NamedTuple):
 
 
 class PlainBody(nn.Module):
-    """torch's GRU or Elman network and tanh(Linear(hidden, embedding)) on top, without a memory: to
-    compare with."""
+    """A network without a memory and tanh(Linear(hidden, embedding)) on top: a deep LSTM, or
+    torch's GRU or Elman network to compare with."""
 
-    def __init__(
-        self, embedding: int, hidden: int, layers: int, cell: str, dropout: float = 0.0
-    ) -> None:
+    def __init__(self, config: TransducerConfig) -> None:
         super().__init__()
-        kind = nn.GRU if cell == "gru" else nn.RNN
-        self.rnn = kind(embedding, hidden, layers, dropout=dropout if layers > 1 else 0.0)
-        self.output = nn.Linear(hidden, embedding)
+        sizes, dropout = (config.embedding, config.hidden, config.layers), config.dropout
+        self.lstm = self.rnn = None
+        if config.cell == "lstm":
+            self.lstm = DeepLSTM(*sizes, dropout=dropout)
+        else:
+            kind = nn.GRU if config.cell == "gru" else nn.RNN
+            self.rnn = kind(*sizes, dropout=dropout if config.layers > 1 else 0.0)
+        self.output = nn.Linear(config.hidden, config.embedding)
+
+    def first_state(self, batch: int) -> LSTMState | PlainState:
+        """Where every sequence starts."""
+        if self.lstm is not None:
+            h0, c0 = (s[:, None].repeat(1, batch, 1) for s in (self.lstm.h0, self.lstm.c0))
+            return LSTMState(h0, c0)
+        rnn = cast(nn.RNNBase, self.rnn)
+        return PlainState(self.output.weight.new_zeros(rnn.num_layers, batch, rnn.hidden_size))
 
     def forward(
-        self, x: Tensor, state: PlainState | None = None, lengths: RowLengths = None,
+        self, x: Tensor, state: Any = None, lengths: RowLengths = None,
         noise: NoiseLevels | None = None,
-    ) -> tuple[Tensor, PlainState]:  # fmt: skip
+    ) -> tuple[Tensor, LSTMState | PlainState]:  # fmt: skip
         """x [T, B, E] -> [T, B, E] and the state. There are no gates to give noise to."""
-        before = None if state is None else state.h
+        if self.lstm is not None:
+            hidden, after = self.lstm(x, state, lengths)
+            return torch.tanh(self.output(hidden)), after
+        rnn, before = cast(nn.RNNBase, self.rnn), None if state is None else state.h
         if lengths is None:
-            hidden, after = self.rnn(x, before)
+            hidden, h = rnn(x, before)
         else:
             counts = torch.as_tensor(lengths).cpu()
-            packed = nn.utils.rnn.pack_padded_sequence(x, counts, enforce_sorted=False)
-            packed_hidden, after = self.rnn(packed, before)
-            hidden = pad(packed_hidden, x.shape[0])
-        return torch.tanh(self.output(hidden)), PlainState(after)
+            packed, h = rnn(pack_padded_sequence(x, counts, enforce_sorted=False), before)
+            hidden = pad(packed, x.shape[0])
+        return torch.tanh(self.output(hidden)), PlainState(h)
 
-    def step(self, x: Tensor, state: PlainState | None = None) -> tuple[Tensor, PlainState]:
+    def step(self, x: Tensor, state: Any = None) -> tuple[Tensor, LSTMState | PlainState]:
         """x [B, E] -> [B, E] and the state."""
+        if self.lstm is not None:
+            hidden, after = self.lstm.step(x, state)
+            return torch.tanh(self.output(hidden)), after
         o, after = self(x[None], state)
         return o[0], after
 
@@ -149,17 +132,23 @@ class MemoryBody(nn.Module):
         noise: NoiseLevels | None = None,
     ) -> tuple[Tensor, LayeredState]:  # fmt: skip
         """x [T, B, E] -> [T, B, E] and the states, layer by layer."""
-        return self._run(x, state, lambda head, x, before: head(x, before, lengths, noise))
+        o, after = self.run(x, state, lambda head, x, before: head(x, before, lengths, noise))
+        return o, LayeredState(after)
 
     def step(self, x: Tensor, state: LayeredState | None = None) -> tuple[Tensor, LayeredState]:
         """x [B, E] -> [B, E] and the states."""
-        return self._run(x, state, lambda head, x, before: head.step(x, before))
+        o, after = self.run(x, state, lambda head, x, before: head.step(x, before))
+        return o, LayeredState(after)
 
-    def _run(
-        self, x: Tensor, state: LayeredState | None, call: HeadCall
-    ) -> tuple[Tensor, LayeredState]:
+    def run(
+        self,
+        x: Tensor,
+        states: Sequence[Any] | None,
+        call: Callable[[MemoryRNN, Tensor, Any], tuple[Tensor, Any]],
+    ) -> tuple[Tensor, list[Any]]:
+        """Call each head with its input and its state; the output, and the states after."""
         heads = self.all_heads()
-        before = [None] * len(heads) if state is None else list(state)
+        before = [None] * len(heads) if states is None else list(states)
         after: list[RNNState] = []
         out = x[..., :0]
         for first in range(0, len(heads), self.heads):
@@ -168,19 +157,19 @@ class MemoryBody(nn.Module):
             results = [call(heads[place], seen, before[place]) for place in places]
             out = torch.cat([output for output, _ in results], dim=-1)
             after += [head_state for _, head_state in results]
-        return torch.tanh(self.output(self._dropped(out))), LayeredState(after)
+        return torch.tanh(self.output(self._dropped(out))), after
 
     def _dropped(self, x: Tensor) -> Tensor:
         return nn.functional.dropout(x, self.dropout, self.training)
 
 
-def make_body(config: TransducerConfig) -> MemoryRNN | LSTMBody | PlainBody | MemoryBody:
+Body = MemoryRNN | PlainBody | MemoryBody
+
+
+def make_body(config: TransducerConfig) -> Body:
     """The body that a config describes, with fresh parameters."""
-    if config.memory == "none" and config.cell != "lstm":
-        sizes = (config.embedding, config.hidden, config.layers)
-        return PlainBody(*sizes, config.cell, config.dropout)
     if config.memory == "none":
-        return LSTMBody(config.embedding, config.hidden, config.layers, config.dropout)
+        return PlainBody(config)
     if config.layers > 1 or config.heads > 1:
         return MemoryBody(config)
     return _memory_rnn(config, config.embedding, config.embedding)
@@ -197,3 +186,137 @@ def _memory_rnn(config: TransducerConfig, input_size: int, output_size: int) -> 
         num_memories=config.memories,
         **config.starting_biases(),
     )
+
+
+class SourceEncoder(nn.Module):
+    """An LSTM in both directions, half of `hidden` each, and a projection to what the body reads.
+
+    The body reads the symbol's embedding plus the projection, so that a body that can do without
+    the context is not kept from it.
+    """
+
+    def __init__(self, embedding: int, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(embedding, (hidden + 1) // 2, bidirectional=True)
+        self.width, self.dropout = 2 * self.lstm.hidden_size, dropout
+        self.output = nn.Linear(self.width, embedding)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """x [S, B, E], lengths [B] -> what the body reads [S, B, E], and the states [S, B, K]."""
+        packed = pack_padded_sequence(x, lengths.cpu(), enforce_sorted=False)
+        states = pad(self.lstm(packed)[0], x.shape[0])
+        states = nn.functional.dropout(states, self.dropout, self.training)
+        return x + self.output(states), states
+
+
+class Attention(nn.Module):
+    """o -> tanh(W [o, context]), the context a mean of the keys weighted by softmax(o W k)."""
+
+    def __init__(self, embedding: int, keys: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(embedding, keys, bias=False)
+        self.output = nn.Linear(embedding + keys, embedding)
+
+    def forward(self, o: Tensor, keys: Tensor, present: Tensor) -> Tensor:
+        """o [T, B, E], keys [S, B, K], present [S, B] -> [T, B, E]."""
+        # Without a gradient nothing is kept of the scores, so there need never be many at once.
+        at_once = len(o)
+        if at_once > 1 and not torch.is_grad_enabled():
+            at_once = max(1, SCORES_AT_ONCE // present.numel())
+        contexts = [
+            torch.einsum("bts,sbk->tbk", self.weights(some, keys, present), keys)
+            for some in torch.tensor_split(o, tuple(range(at_once, len(o), at_once)))
+        ]
+        return torch.tanh(self.output(torch.cat([o, torch.cat(contexts)], dim=-1)))
+
+    def weights(self, o: Tensor, keys: Tensor, present: Tensor) -> Tensor:
+        """How much each output attends to each source position: [B, T, S], rows that sum to 1."""
+        scores = torch.einsum("tbk,sbk->bts", self.query(o), keys)
+        return scores.masked_fill(~present.T[:, None], -torch.inf).softmax(dim=-1)
+
+
+class SourceReader(nn.Module):
+    """The encoder, the attention, or both, around a body."""
+
+    def __init__(self, config: TransducerConfig) -> None:
+        super().__init__()
+        encodes = config.encoder == "bidirectional"
+        sizes = (config.embedding, config.hidden, config.dropout)
+        self.encoder = SourceEncoder(*sizes) if encodes else None
+        width = self.encoder.width if self.encoder is not None else config.embedding
+        self.attention = Attention(config.embedding, width) if config.attention else None
+
+    def run(
+        self, body: Body, x: Tensor, at_sep: Tensor, lengths: RowLengths, state: Any,
+        noise: NoiseLevels | None = None, attend: bool = True,
+    ) -> tuple[Tensor, SourceState]:  # fmt: skip
+        """x [T, B, E] -> o [T, B, E] and the state.
+
+        Without a state, the source begins at the first step and ends where `at_sep` [T, B] says.
+        Unless it is to `attend`, o is what the body says by itself.
+        """
+        if state is None:
+            o, state = self._read(body, x, at_sep, lengths, noise)
+        else:
+            o, after = body(x, _checked(state).body, lengths, noise)
+            state = state._replace(body=after)
+        return self._attended(o, state) if attend else o, state
+
+    def weights(self, body: Body, x: Tensor, at_sep: Tensor) -> Tensor:
+        """How much the output of each step attends to each source position: [B, T, S]."""
+        assert self.attention is not None
+        o, state = self._read(body, x, at_sep)
+        return self.attention.weights(o, state.keys, state.present)
+
+    def _read(
+        self, body: Body, x: Tensor, at_sep: Tensor, lengths: RowLengths = None,
+        noise: NoiseLevels | None = None,
+    ) -> tuple[Tensor, SourceState]:  # fmt: skip
+        """The body's outputs from the first step on, not yet attended, and the state."""
+        if not bool(at_sep.any(dim=0).all()):
+            raise ValueError("the model reads the whole source at once; got rows without SEP")
+        ends = at_sep.int().argmax(dim=0) + 1  # [B]
+        S = int(ends.max())
+        steps = torch.arange(x.shape[0], device=x.device)
+        present = steps[:S, None] < ends
+        keys = None
+        if self.encoder is not None:
+            encoded, keys = self.encoder(x[:S], ends)
+            x = torch.cat([torch.where(present[..., None], encoded, x[:S]), x[S:]])
+        o, after = body(x, None, lengths, noise)
+        return o, SourceState(after, o[:S] if keys is None else keys, present)
+
+    def reading(self, body: Body, x: Tensor) -> Iterator[tuple[Tensor, SourceState]]:
+        """o [B, E] and the state at each step of sources x [S, B, E], SOS to SEP, of one length.
+
+        Outputs before the last look only at what is there already if there is no encoder.
+        """
+        keys = x[:0]
+        if self.encoder is not None:
+            x, keys = self.encoder(x, torch.full(x.shape[1:2], x.shape[0]))
+        after: Any = None
+        for x_t in x:
+            o, after = body.step(x_t, after)
+            if self.encoder is None:
+                keys = torch.cat([keys, o[None]])
+            present = torch.ones(keys.shape[:2], dtype=torch.bool, device=x.device)
+            state = SourceState(after, keys, present)
+            yield self._attended(o[None], state)[0], state
+
+    def step(self, body: Body, x: Tensor, state: Any) -> tuple[Tensor, SourceState]:
+        """x [B, E] -> o [B, E] and the state; the source has been read."""
+        if state is None:
+            raise ValueError("the model reads the whole source at once: call run first")
+        o, after = body.step(x, _checked(state).body)
+        return self._attended(o[None], state)[0], state._replace(body=after)
+
+    def _attended(self, o: Tensor, state: SourceState) -> Tensor:
+        if self.attention is None:
+            return o
+        return cast(Tensor, self.attention(o, state.keys, state.present))
+
+
+def _checked(state: Any) -> Any:
+    if not isinstance(state, SourceState):
+        raise TypeError(f"state must be a SourceState or None; got {type(state).__name__}")
+    return state

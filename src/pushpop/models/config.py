@@ -18,6 +18,10 @@ EncoderName = Literal["none", "bidirectional"]
 Bias = float | tuple[float, ...] | tuple[tuple[float, ...], ...]
 StartingBias = Bias | Literal["auto", "drift"] | None
 WIDEST, DEEPEST = 2**16, 1000
+LARGEST = {
+    "layers": DEEPEST, "embedding": WIDEST, "hidden": WIDEST, "memory_width": WIDEST,
+    "heads": DEEPEST, "memories": DEEPEST,
+}  # fmt: skip
 CELL_NAMES = get_args(CellName)
 
 OUTPUT_SCALE = 2.0
@@ -72,8 +76,11 @@ class TransducerConfig:
     memories: int = 1
 
     def __post_init__(self) -> None:
-        names = {"memory": self._memory_names(), "cell": CELL_NAMES}
-        for name, accepted in {**names, "encoder": get_args(EncoderName)}.items():
+        # A name that the package has is found without torch.
+        known = (*MEMORY_NAMES, NO_MEMORY)
+        memories = known if self.memory in known else memory_names()
+        names = {"memory": memories, "cell": CELL_NAMES, "encoder": get_args(EncoderName)}
+        for name, accepted in names.items():
             value = getattr(self, name)
             if value not in accepted:
                 hint = did_you_mean(str(value), accepted)
@@ -83,55 +90,18 @@ class TransducerConfig:
         if not _is_number(self.dropout) or not 0 <= self.dropout < 1:
             raise InputError(f"dropout is {self.dropout!r}, expected a number from 0 to below 1")
         object.__setattr__(self, "dropout", float(self.dropout))
-        for name, most in (
-            ("layers", DEEPEST),
-            ("embedding", WIDEST),
-            ("hidden", WIDEST),
-            ("memory_width", WIDEST),
-            ("heads", DEEPEST),
-            ("memories", DEEPEST),
-        ):
+        for name, most in LARGEST.items():
             size = getattr(self, name)
             if type(size) is not int or not 1 <= size <= most:
                 raise InputError(f"{name} is {size!r}, expected a whole number from 1 to {most}")
         for name in ("heads", "memories"):
             if self.memory == NO_MEMORY and getattr(self, name) != 1:
                 raise InputError(f"{name} is {getattr(self, name)} with memory 'none', expected 1")
+        known_biases = self._known_biases()
         for name in BIASES:
             bias = getattr(self, name)
-            start = self._default_biases().get(name) if bias == "auto" else bias
-            object.__setattr__(self, name, self._bias(name, start))
-        self._check_biases()
-
-    def _default_biases(self) -> Mapping[str, Any]:
-        """The biases that can be set, with their defaults; without a memory they mean nothing."""
-        if self.memory == NO_MEMORY or self.memory in ENDS:
-            return BIASES
-        return {} if self.memory in MEMORY_NAMES else _memories()[self.memory].biases
-
-    def _bias(self, name: str, bias: Any) -> Any:
-        """Check a starting bias: a number, tuples of numbers, "drift" or `None`."""
-        if bias is None or (bias == "drift" and name == "push_bias"):
-            return bias
-        if isinstance(bias, list | tuple):
-            return tuple(self._bias(name, part) for part in bias)
-        if not _is_number(bias):
-            drift = ", drift" if name == "push_bias" else ""
-            raise InputError(f"{name} is {bias!r}, expected a finite number, two{drift} or none")
-        return float(bias)
-
-    def starting_biases(self) -> dict[str, Any]:
-        """The biases that the memory has, by name."""
-        known = self._default_biases()
-        biases = {name: getattr(self, name) for name in BIASES}
-        return {name: bias for name, bias in biases.items() if name in known or bias is not None}
-
-    def _memory_names(self) -> tuple[str, ...]:
-        """What `memory` may be; a name that the package has is found without torch."""
-        known = (*MEMORY_NAMES, NO_MEMORY)
-        return known if self.memory in known else memory_names()
-
-    def _check_biases(self) -> None:
+            start = known_biases.get(name) if bias == "auto" else bias
+            object.__setattr__(self, name, _read_bias(name, start))
         biases = self.starting_biases()
         try:
             if self.memory in MEMORY_NAMES:
@@ -140,6 +110,18 @@ class TransducerConfig:
                 _memories()[self.memory](1).gate_bias(self.memories, **biases)
         except ValueError as error:
             raise InputError(f"{error}") from None
+
+    def starting_biases(self) -> dict[str, Any]:
+        """The biases that the memory takes, and others that are not `None`, for it to refuse."""
+        known = self._known_biases()
+        biases = {name: getattr(self, name) for name in BIASES}
+        return {name: bias for name, bias in biases.items() if name in known or bias is not None}
+
+    def _known_biases(self) -> Mapping[str, Any]:
+        """The biases that can be set, with their defaults; without a memory they mean nothing."""
+        if self.memory == NO_MEMORY or self.memory in ENDS:
+            return BIASES
+        return {} if self.memory in MEMORY_NAMES else _memories()[self.memory].biases
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -176,6 +158,18 @@ def _memories() -> "dict[str, type[Memory[Any]]]":
     from pushpop.memory import MEMORIES
 
     return MEMORIES
+
+
+def _read_bias(name: str, bias: Any) -> Any:
+    """A number, tuples of numbers, "drift" or `None`."""
+    if bias is None or (bias == "drift" and name == "push_bias"):
+        return bias
+    if isinstance(bias, list | tuple):
+        return tuple(_read_bias(name, part) for part in bias)
+    if not _is_number(bias):
+        drift = ", drift" if name == "push_bias" else ""
+        raise InputError(f"{name} is {bias!r}, expected a finite number, two{drift} or none")
+    return float(bias)
 
 
 def _is_number(x: Any) -> bool:

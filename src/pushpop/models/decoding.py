@@ -1,10 +1,10 @@
-"""Decoding: read the sources, then write symbol by symbol until EOS or the limit.
+"""Writing targets: after the source, symbol by symbol until EOS or the limit.
 
 Greedy decoding takes the likeliest symbol at every step. Beam search pursues several hypotheses of
 a source at once: each is continued by every symbol and by EOS. Of all continuations of a source,
 those with EOS that are among the `beam` likeliest are finished; the `beam` likeliest others live
 on. A score only falls as a hypothesis grows, so the search of a source ends once as many as are
-asked for have finished and none that is alive scores higher.
+asked for have finished and none that is alive scores higher. Language models draw symbols instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +14,7 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,11 +22,19 @@ from pushpop.devices import widest_float
 from pushpop.errors import InputError
 from pushpop.models.body import BodyState
 from pushpop.tasks import Vocabulary
+from pushpop.tasks.base import IntArray
 
 if TYPE_CHECKING:
     from pushpop.models.transducer import Transducer
 
 
+Numbers = Sequence[Sequence[int]]
+"""Sources as symbol numbers."""
+
+KEPT_ROWS = 0.75
+"""Rows that have ended leave a batch that is drawn once no more than this share of it is left."""
+TOGETHER = 256
+"""Targets that are drawn at once. Which ones a seed gives depends on it."""
 NO_NUMBERS = "the model's outputs are not numbers: its weights are damaged or far too large"
 
 
@@ -63,13 +72,11 @@ class Search:
         """The most symbols that a target of this source may get."""
         return 2 * len(source) + 50 if self.max_length is None else self.max_length
 
-
-@dataclass(frozen=True)
-class Request:
-    """Sources as symbol numbers, and the most target symbols that each may get."""
-
-    sources: list[Sequence[int]]
-    limits: list[int]
+    def rank(self, outcome: Hypothesis) -> float:
+        """The key that hypotheses are sorted by."""
+        if not self.normalise:
+            return outcome.score
+        return outcome.score / max(1, len(outcome.ids) + outcome.finished)
 
 
 def check_at_least(least: int, **options: int) -> None:
@@ -90,13 +97,13 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         model.train(training)
 
 
-def greedy(model: "Transducer", request: Request) -> list[Hypothesis]:
+def greedy(model: "Transducer", sources: Numbers, search: Search) -> list[Hypothesis]:
     """The likeliest symbol at every step. Rows that have ended leave the batch."""
-    EOS, n_sources = model.vocabulary.EOS, len(request.sources)
+    EOS, n_sources = model.vocabulary.EOS, len(sources)
     ids: list[list[int]] = [[] for _ in range(n_sources)]
     scores, finished = [0.0] * n_sources, [False] * n_sources
     rows = list(range(n_sources))  # which source a row of the batch belongs to
-    logits, state = read_sources(model, request.sources)
+    logits, state = read_sources(model, sources)
     for length in count():
         best_scores, best = log_probabilities(logits).max(dim=-1)
         going = []
@@ -105,7 +112,7 @@ def greedy(model: "Transducer", request: Request) -> list[Hypothesis]:
             if output_id == EOS:
                 finished[source] = True
                 scores[source] += score
-            elif length < request.limits[source]:
+            elif length < search.limit(sources[source]):
                 ids[source].append(output_id)
                 scores[source] += score
                 going.append(row)
@@ -115,13 +122,11 @@ def greedy(model: "Transducer", request: Request) -> list[Hypothesis]:
             index = torch.tensor(going, device=best.device)
             rows, best, state = [rows[k] for k in going], best[index], state.rows(index)
         logits, state = model.step(fed_back(model.vocabulary, best), state)
-    return [
-        hypothesis(model.vocabulary, *outcome)
-        for outcome in zip(ids, scores, finished, strict=True)
-    ]
+    outcomes = zip(ids, scores, finished, strict=True)
+    return [hypothesis(model.vocabulary, *outcome) for outcome in outcomes]
 
 
-def read_sources(model: "Transducer", sources: list[Sequence[int]]) -> tuple[Tensor, BodyState]:
+def read_sources(model: "Transducer", sources: Numbers) -> tuple[Tensor, BodyState]:
     """Feed SOS source SEP: the logits [B, C] of the first target symbol, and the state."""
     vocabulary, device = model.vocabulary, model.output_table.weight.device
     lengths = torch.tensor([len(source) + 2 for source in sources])
@@ -159,44 +164,36 @@ def hypothesis(
 class SearchResults:
     """The hypotheses of a source that are no longer pursued."""
 
-    beam: int
-    nbest: int
-    normalise: bool
+    search: Search
     finished: list[Hypothesis] = field(default_factory=list)
     cut_off: list[Hypothesis] = field(default_factory=list)
-
-    def rank(self, outcome: Hypothesis) -> float:
-        """The key that hypotheses are sorted by."""
-        if not self.normalise:
-            return outcome.score
-        return outcome.score / max(1, len(outcome.ids) + outcome.finished)
 
     def best(self) -> list[Hypothesis]:
         """Finished ones first, each sort from the best down."""
         parts = (self.finished, self.cut_off)
-        ranked = [h for part in parts for h in sorted(part, key=self.rank, reverse=True)]
-        return ranked[: self.nbest]
+        ranked = [h for part in parts for h in sorted(part, key=self.search.rank, reverse=True)]
+        return ranked[: self.search.nbest]
 
     def settled(self, best_alive: float) -> bool:
         """Whether hypotheses of at most this score cannot change the result."""
-        if self.normalise:
-            return len(self.finished) >= self.beam
+        if self.search.normalise:
+            return len(self.finished) >= self.search.beam
         scores = sorted((h.score for h in self.finished), reverse=True)
-        return len(scores) >= self.nbest and scores[self.nbest - 1] >= best_alive
+        nbest = self.search.nbest
+        return len(scores) >= nbest and scores[nbest - 1] >= best_alive
 
 
-def beam_search(
-    model: "Transducer", request: Request, beam: int, nbest: int, normalise: bool
-) -> list[list[Hypothesis]]:
-    """The `nbest` best targets of each source. Sources that are settled leave the batch.
+def beam_search(model: "Transducer", sources: Numbers, search: Search) -> list[list[Hypothesis]]:
+    """The best targets of each source. Sources that are settled leave the batch.
 
     The batch has a row for each of K live hypotheses of each of S sources; where a source has fewer
     than K, the rest have score -inf.
     """
+    beam = search.beam
     vocabulary = model.vocabulary
-    results = [SearchResults(beam, nbest, normalise) for _ in request.sources]
+    results = [SearchResults(search) for _ in sources]
     rows = list(range(len(results)))  # [S], which source these are
-    logits, state = read_sources(model, request.sources)
+    logits, state = read_sources(model, sources)
     scores = logits.new_zeros(len(rows), 1, dtype=widest_float(logits.device))  # [S, K]
     written = torch.empty(len(rows), 1, 0, dtype=torch.int64, device=logits.device)  # [S, K, n]
     for length in count():
@@ -206,7 +203,9 @@ def beam_search(
         top, where = totals.flatten(1).topk(min(2 * beam, K * n_symbols))  # [S, W]
         parents, ids = where // n_symbols, where % n_symbols
         at_end = ids == vocabulary.EOS
-        ended = _ended(at_end, top, parents, beam)
+        at = (at_end & (top > -inf))[:, :beam].nonzero(as_tuple=True)
+        parts = (at[0].tolist(), parents[at].tolist(), top[at].tolist())
+        ended = list(zip(*parts, strict=True))  # source, parent and score of each that is finished
         for s, parent, score in ended:
             outcome = hypothesis(vocabulary, written[s, parent].tolist(), score, finished=True)
             results[rows[s]].finished.append(outcome)
@@ -220,7 +219,7 @@ def beam_search(
             best_alive = float(top[s, 0])
             if best_alive == -inf or results[source].settled(best_alive):
                 continue
-            if length < request.limits[source]:
+            if length < search.limit(sources[source]):
                 going.append(s)
                 continue
             just_ended = {parent for row, parent, _ in ended if row == s}
@@ -242,7 +241,69 @@ def beam_search(
     raise AssertionError("unreachable")
 
 
-def _ended(at_end: Tensor, top: Tensor, parents: Tensor, beam: int) -> list[tuple[int, int, float]]:
-    """Source, parent and score of each continuation with EOS among the `beam` likeliest."""
-    s, w = (at_end & (top > -inf))[:, :beam].nonzero(as_tuple=True)
-    return list(zip(s.tolist(), parents[s, w].tolist(), top[s, w].tolist(), strict=True))
+@dataclass(frozen=True)
+class Sampling:
+    """How symbols are drawn; `LanguageModel.generate` explains the options."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_length: int = 1000
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < inf:
+            raise InputError(f"temperature is {self.temperature}, expected a number above 0")
+        if not 0 < self.top_p <= 1:
+            raise InputError(f"top_p is {self.top_p}, expected a number above 0, 1 at most")
+        check_at_least(1, max_length=self.max_length)
+
+    def choose(self, scores: Tensor, numbers: Tensor) -> Tensor:
+        """Ids [B] by log probabilities [B, C] and numbers [B] from 0 to below 1."""
+        chances = scores.exp() if self.temperature == 1 else (scores / self.temperature).softmax(-1)
+        if self.top_p < 1:
+            ordered, order = chances.sort(dim=-1, descending=True, stable=True)
+            likelier = ordered.cumsum(dim=-1) - ordered  # of all that go before each
+            chances = chances.scatter(-1, order, ordered.masked_fill(likelier >= self.top_p, 0))
+        sums = chances.cumsum(dim=-1)
+        wanted = (numbers[:, None] * sums[:, -1:]).to(sums.dtype)
+        # Rounding may put a number at the very end, past the last id that has a chance.
+        last = (sums < sums[:, -1:]).sum(dim=-1)
+        return torch.searchsorted(sums, wanted, right=True)[:, 0].minimum(last)
+
+
+def draw_batch(
+    model: "Transducer",
+    logits: Tensor,
+    state: BodyState,
+    limit: int,
+    sampling: Sampling,
+    rng: np.random.Generator,
+) -> Iterator[tuple[list[int], float, bool]]:
+    """Draw at most `TOGETHER` targets after logits [B, C] and a state: output ids without EOS,
+    score, and whether it has ended, one by one."""
+    n_targets, device = len(logits), logits.device
+    rows = np.arange(n_targets)  # which target a row of the batch belongs to
+    alive = np.ones(n_targets, bool)  # [rows]
+    scores, finished, lengths = np.zeros(n_targets), np.zeros(n_targets, bool), np.zeros_like(rows)
+    columns: list[IntArray] = []  # ids of all targets, step by step; past a target's end, any
+    while alive.any():
+        log_chances = log_probabilities(logits)
+        numbers = torch.from_numpy(rng.random(TOGETHER)[rows]).to(log_chances.dtype)
+        chosen = sampling.choose(log_chances, numbers.to(device))
+        ids = chosen.cpu().numpy()
+        gained = log_chances.gather(1, chosen[:, None])[:, 0].cpu().numpy()
+        ended = alive & (ids == model.vocabulary.EOS)
+        alive = alive & ~ended & (len(columns) < limit)  # at the limit only an end counts
+        finished[rows[ended]] = True
+        lengths[rows[alive]] += 1
+        scores[rows] += np.where(alive | ended, gained, 0.0)
+        columns.append(np.zeros_like(rows, shape=n_targets))
+        columns[-1][rows] = ids
+        if alive.sum() <= KEPT_ROWS * len(rows):
+            index = torch.from_numpy(alive.nonzero()[0]).to(device)
+            rows, alive = rows[alive], alive[alive]
+            chosen, state = chosen[index], state.rows(index)
+        if len(rows):
+            logits, state = model.step(fed_back(model.vocabulary, chosen), state)
+    written = np.stack(columns, axis=1)
+    parts = (row[:length].tolist() for row, length in zip(written, lengths, strict=True))
+    return zip(parts, scores.tolist(), finished.tolist(), strict=True)

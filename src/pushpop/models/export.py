@@ -14,8 +14,9 @@ gives, or the steps' own outputs `key` of the reading, one below the other.
 import json
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,7 @@ from torch import Tensor, nn
 from pushpop.errors import InputError, writing
 from pushpop.files import write_file
 from pushpop.layers import LSTMState, MemoryRNN
-from pushpop.models.body import LSTMBody, MemoryBody, PlainBody, PlainState
-from pushpop.models.encoder import SourceEncoder
+from pushpop.models.body import MemoryBody, PlainBody, PlainState, SourceEncoder
 from pushpop.models.tagger import Tagger
 from pushpop.models.transducer import Transducer
 
@@ -45,24 +45,12 @@ class TransducerStep(nn.Module):
         self.encodes = source is not None and source.encoder is not None
         self.attends = source is not None and source.attention is not None
         body = model.body
-        self.heads: list[MemoryRNN] = []
-        if isinstance(body, MemoryBody):
-            self.heads = body.all_heads()
-        elif isinstance(body, MemoryRNN):
+        self.heads = body.all_heads() if isinstance(body, MemoryBody) else []
+        if isinstance(body, MemoryRNN):
             self.heads = [body]
         for head in self.heads:
             if not head.memory.export_state():
                 raise InputError(f"memory {head.memory.kind!r} cannot be exported")
-
-    def state_names(self) -> list[str]:
-        """The names of the state tensors, in order."""
-        if not self.heads:
-            return ["h", "c"] if isinstance(self.model.body, LSTMBody) else ["h"]
-        names = []
-        for number, head in enumerate(self.heads):
-            parts = ["h", *(["c"] if head.has_c else []), "read", *head.memory.export_state()]
-            names += [self._name(part, number) for part in parts]
-        return names
 
     def memory_axes(self) -> dict[str, str]:
         """The tensors of memories, and the name of the axis along which each grows."""
@@ -75,19 +63,18 @@ class TransducerStep(nn.Module):
     def _name(self, name: str, number: int) -> str:
         return f"{name}{number}" if len(self.heads) > 1 else name
 
-    def start(self, batch: int) -> list[Tensor]:
-        """The state before the first step: a memory without cells."""
-        body = self.model.body
-        if isinstance(body, LSTMBody):
-            return [s[:, None].repeat(1, batch, 1) for s in (body.lstm.h0, body.lstm.c0)]
-        if isinstance(body, PlainBody):
-            weight = body.output.weight
-            return [weight.new_zeros(body.rnn.num_layers, batch, body.rnn.hidden_size)]
-        state: list[Tensor] = []
-        for head in self.heads:
+    def start(self, batch: int) -> dict[str, Tensor]:
+        """The state before the first step, by name: a memory without cells."""
+        if isinstance(self.model.body, PlainBody):
+            return self.model.body.first_state(batch)._asdict()
+        state: dict[str, Tensor] = {}
+        for number, head in enumerate(self.heads):
             first = head.first_state(batch)
-            state += [*(part.clone() for part in first.parts), first.read.flatten(1)]
-            state += head.memory.export_tensors(first.memory)
+            tensors = [*(part.clone() for part in first.parts), first.read.flatten(1)]
+            tensors += head.memory.export_tensors(first.memory)
+            names = ["h", *(["c"] if head.has_c else []), "read", *head.memory.export_state()]
+            named = zip(names, tensors, strict=True)
+            state |= {self._name(name, number): tensor for name, tensor in named}
         return state
 
     def forward(self, symbol: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
@@ -111,29 +98,20 @@ class TransducerStep(nn.Module):
 
     def _body(self, x: Tensor, state: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         body = self.model.body
-        if isinstance(body, LSTMBody):
-            o, after = body.step(x, LSTMState(state[0], state[1]))
-            return o, list(after)
         if isinstance(body, PlainBody):
-            o, (h,) = body.step(x, PlainState(state[0]))
-            return o, [h]
+            o, after = body.step(x, (PlainState if body.lstm is None else LSTMState)(*state))
+            return o, list(after)
         if isinstance(body, MemoryRNN):
             return _head(body, x, state)
-        out: Tensor | None = None
-        carried: list[Tensor] = []
-        for first in range(0, len(self.heads), body.heads):
-            seen = x if out is None else torch.cat([x, out], dim=-1)
-            results = [_head(head, seen, state) for head in self.heads[first : first + body.heads]]
-            out = torch.cat([output for output, _ in results], dim=-1)
-            carried += [tensor for _, tensors in results for tensor in tensors]
-        assert out is not None
-        return torch.tanh(body.output(out)), carried
+        tensors = iter(state)
+        sizes = [2 + head.has_c + len(head.memory.export_state()) for head in self.heads]
+        o, by_head = body.run(x, [list(islice(tensors, size)) for size in sizes], _head)
+        return o, [tensor for carried in by_head for tensor in carried]
 
 
 def _head(head: MemoryRNN, x: Tensor, state: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """One step by the memory's equations; takes its tensors off the front of `state`."""
-    parts = [state.pop(0) for _ in range(1 + head.has_c)]
-    read, *before = (state.pop(0) for _ in range(1 + len(head.memory.export_state())))
+    """One step by the memory's equations."""
+    parts, (read, *before) = state[: 1 + head.has_c], state[1 + head.has_c :]
     controller = head.cell(torch.cat([x, read], dim=-1), tuple(parts) if head.has_c else parts[0])
     h = controller[0] if head.has_c else controller
     reads, after = head.memory.export_step(*head.controls(h), before)
@@ -172,8 +150,7 @@ def export_onnx(model: Transducer, path: str | Path) -> list[Path]:
 
 def _step_graph(model: Transducer) -> Any:
     step = TransducerStep(model)
-    growing = step.memory_axes()
-    names, dtype = step.state_names(), model.output_table.weight.dtype
+    growing, dtype = step.memory_axes(), model.output_table.weight.dtype
     B, S = 2, 4
     inputs: dict[str, tuple[Tensor, dict[int, str]]] = {
         "symbol": (torch.zeros(B, dtype=torch.int64), {0: "B"})
@@ -186,21 +163,27 @@ def _step_graph(model: Transducer) -> Any:
         assert model.source.attention is not None
         width = model.source.attention.query.out_features
         inputs["keys"] = torch.zeros(S, B, width, dtype=dtype), {0: "S", 1: "B"}
-    for name, tensor in zip(names, step.start(B), strict=True):
+    state = step.start(B)
+    for name, tensor in state.items():
         if name in growing:  # some cells: 0 or 1 would not be taken for free
             shape = (B, 3, *tensor.shape[2:])
             inputs[name] = torch.zeros(shape, dtype=dtype), {0: "B", 1: growing[name]}
         else:
             inputs[name] = tensor.detach(), {1 if tensor.dim() == 3 else 0: "B"}
     keys_out = ["key"] if step.attends and not step.encodes else []
-    outputs = ["logits", *keys_out, *(f"{name}_after" for name in names)]
-    graph = _traced(
-        step,
-        tuple(tensor for tensor, _ in inputs.values()),
-        list(inputs),
-        outputs,
-        [axes for _, axes in inputs.values()],
-    )
+    tensors, axes = zip(*inputs.values(), strict=True)
+    with _silent_exporter(), torch.no_grad():
+        program = torch.onnx.export(
+            step,
+            tensors,
+            input_names=list(inputs),
+            output_names=["logits", *keys_out, *(f"{name}_after" for name in state)],
+            dynamic_shapes=(axes[0], axes[1:]),
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    graph = program.model_proto
     tags = isinstance(model, Tagger)  # it reads the source alone, and never says it has finished
     about = {
         "form": model.form,
@@ -214,35 +197,12 @@ def _step_graph(model: Transducer) -> Any:
         "target_output_start": 0 if tags else model.vocabulary.target_output_start,
         "state": {
             name: {"shape": list(tensor.shape), "values": tensor.flatten().tolist()}
-            for name, tensor in zip(names, step.start(1), strict=True)
+            for name, tensor in step.start(1).items()
         },
     }
     entry = graph.metadata_props.add()
     entry.key, entry.value = "pushpop", json.dumps(about, ensure_ascii=False)
     return graph
-
-
-def _traced(
-    step: TransducerStep,
-    inputs: tuple[Tensor, ...],
-    names: Sequence[str],
-    outputs: Sequence[str],
-    axes: Sequence[dict[int, str]],
-) -> Any:
-    dims = {name: torch.export.Dim(name) for named in axes for name in named.values()}
-    free = tuple({axis: dims[name] for axis, name in named.items()} for named in axes)
-    with _silent_exporter(), torch.no_grad():
-        program = torch.onnx.export(
-            step,
-            inputs,
-            input_names=list(names),
-            output_names=list(outputs),
-            dynamic_shapes=(free[0], free[1:]),
-            dynamo=True,
-            verbose=False,
-        )
-    assert program is not None
-    return program.model_proto
 
 
 @contextmanager

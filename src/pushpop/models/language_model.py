@@ -6,65 +6,30 @@ of a thousand are those that are drawn when ten are asked for.
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from pushpop.errors import InputError, did_you_mean
 from pushpop.models.config import TransducerConfig, check_no_source
 from pushpop.models.decoding import (
+    TOGETHER,
     Hypothesis,
+    Sampling,
     check_at_least,
+    draw_batch,
     evaluating,
-    fed_back,
     hypothesis,
     log_probabilities,
 )
 from pushpop.models.text import target_symbols, target_text
 from pushpop.models.transducer import Transducer
 from pushpop.tasks import Batch, Pairs, Vocabulary, batch_rng, make_line_batch
-from pushpop.tasks.base import IntArray
-from pushpop.tasks.pairs_text import TextForm
 
-TOGETHER = 256
-"""Lines that are drawn at once. Which ones a seed gives depends on it."""
-KEPT_ROWS = 0.75
-"""Rows that have ended leave the batch once no more than this share of it is left."""
 TRIES = 100
 """Lines drawn for each different one that is asked for, before `generate` gives up."""
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How symbols are drawn; `LanguageModel.generate` explains the options."""
-
-    temperature: float = 1.0
-    top_p: float = 1.0
-    max_length: int = 1000
-
-    def __post_init__(self) -> None:
-        if not 0 < self.temperature < float("inf"):
-            raise InputError(f"temperature is {self.temperature}, expected a number above 0")
-        if not 0 < self.top_p <= 1:
-            raise InputError(f"top_p is {self.top_p}, expected a number above 0, 1 at most")
-        check_at_least(1, max_length=self.max_length)
-
-    def choose(self, scores: Tensor, numbers: Tensor) -> Tensor:
-        """Ids [B] by log probabilities [B, C] and numbers [B] from 0 to below 1."""
-        chances = scores.exp() if self.temperature == 1 else (scores / self.temperature).softmax(-1)
-        if self.top_p < 1:
-            ordered, order = chances.sort(dim=-1, descending=True, stable=True)
-            likelier = ordered.cumsum(dim=-1) - ordered  # of all that go before each
-            chances = chances.scatter(-1, order, ordered.masked_fill(likelier >= self.top_p, 0))
-        sums = chances.cumsum(dim=-1)
-        wanted = (numbers[:, None] * sums[:, -1:]).to(sums.dtype)
-        # Rounding may put a number at the very end, past the last id that has a chance.
-        last = (sums < sums[:, -1:]).sum(dim=-1)
-        return torch.searchsorted(sums, wanted, right=True)[:, 0].minimum(last)
 
 
 class LanguageModel(Transducer):
@@ -76,21 +41,15 @@ class LanguageModel(Transducer):
 
     form = "lm"
 
-    def __init__(
-        self,
-        config: TransducerConfig,
-        vocabulary: Vocabulary,
-        metadata: dict[str, Any] | None = None,
-        text: TextForm | None = None,
-        **scales: float,
-    ) -> None:
+    @classmethod
+    def _check(cls, config: TransducerConfig, vocabulary: Vocabulary) -> None:
+        """Refuse whatever has to do with a source."""
         check_no_source(config, "a language model has no source")
         if vocabulary.source:
             raise InputError(
                 f"vocabulary: {len(vocabulary.source)} source symbols, and a language model has no "
                 "source: expected none"
             )
-        super().__init__(config, vocabulary, metadata, text, **scales)
 
     @classmethod
     def fit(  # type: ignore[override]  # lines, not pairs
@@ -101,20 +60,9 @@ class LanguageModel(Transducer):
         run: str | PathLike[str] | None = None,
         show: bool = False,
         **options: Any,
-    ) -> "LanguageModel":
-        """A model trained on lines.
-
-        Args:
-            lines: what to train on.
-            valid: what to validate on after every epoch; `None`: a tenth of the lines, at most
-                10,000.
-            run: a directory to train in, which can be resumed; `None`: one that is removed.
-            show: whether to print how it goes.
-            options: those of `TrainConfig`, as for `Transducer.fit`.
-        """
-        model = super().fit(lines, valid, run=run, show=show, **options)
-        assert isinstance(model, LanguageModel)
-        return model
+    ) -> Self:
+        """A model trained on lines; as `Transducer.fit`, but at most 10,000 are held out."""
+        return super().fit(lines, valid, run=run, show=show, **options)
 
     def make_batch(self, pairs: Pairs) -> Batch:
         """The targets of pairs as lines."""
@@ -207,62 +155,29 @@ class LanguageModel(Transducer):
             )
         if seed is None:
             seed = int(torch.randint(2**62, ()))
-        lines = self._lines(start, sampling, seed, None if unique else count)
+        lines = self._lines(start, sampling, seed, sys.maxsize if unique else count)
         return _distinct(lines, count) if unique else lines
 
     @torch.no_grad()
     def _lines(
-        self, prefix: list[int], sampling: Sampling, seed: int, count: int | None
+        self, prefix: list[int], sampling: Sampling, seed: int, count: int
     ) -> Iterator[Hypothesis]:
-        """So many lines, or lines without end."""
         device = self.output_table.weight.device
         read = [self.vocabulary.SOS, *(self.vocabulary.target_input_start + k for k in prefix)]
         start = [self.vocabulary.target_output_start + k for k in prefix]
+        limit = sampling.max_length - len(prefix)
         with evaluating(self):
             o, state = self.run(torch.tensor(read, device=device)[:, None])
             logits = self.logits(o[-1])
-        for first in range(0, sys.maxsize if count is None else count, TOGETHER):
-            size = TOGETHER if count is None else min(TOGETHER, count - first)
-            every = torch.zeros(size, dtype=torch.int64, device=device)
+        for first in range(0, count, TOGETHER):
+            every = torch.zeros(min(TOGETHER, count - first), dtype=torch.int64, device=device)
             rng = batch_rng(seed, "generate", first // TOGETHER)
-            limit = sampling.max_length - len(prefix)
+            rows = state.rows(every)
             with evaluating(self):
-                drawn = self._draw_batch(logits[every], state.rows(every), limit, sampling, rng)
+                drawn = draw_batch(self, logits[every], rows, limit, sampling, rng)
             for ids, score, finished in drawn:
                 line = hypothesis(self.vocabulary, [*start, *ids], score, finished)
                 yield replace(line, target=line.symbols, text=target_text(self, line.symbols))
-
-    def _draw_batch(
-        self, logits: Tensor, state: Any, limit: int, sampling: Sampling, rng: np.random.Generator
-    ) -> Iterator[tuple[list[int], float, bool]]:
-        """Output ids without EOS, score, and whether it has ended, line by line."""
-        n_lines, device = len(logits), logits.device
-        rows = np.arange(n_lines)  # which line a row of the batch belongs to
-        alive = np.ones(n_lines, bool)  # [rows]
-        scores, finished, lengths = np.zeros(n_lines), np.zeros(n_lines, bool), np.zeros_like(rows)
-        columns: list[IntArray] = []  # ids of all lines, step by step; past a line's end, any
-        while alive.any():
-            log_chances = log_probabilities(logits)
-            numbers = torch.from_numpy(rng.random(TOGETHER)[rows]).to(log_chances.dtype)
-            chosen = sampling.choose(log_chances, numbers.to(device))
-            ids = chosen.cpu().numpy()
-            gained = log_chances.gather(1, chosen[:, None])[:, 0].cpu().numpy()
-            ended = alive & (ids == self.vocabulary.EOS)
-            alive = alive & ~ended & (len(columns) < limit)  # at the limit only an end counts
-            finished[rows[ended]] = True
-            lengths[rows[alive]] += 1
-            scores[rows] += np.where(alive | ended, gained, 0.0)
-            columns.append(np.zeros_like(rows, shape=n_lines))
-            columns[-1][rows] = ids
-            if alive.sum() <= KEPT_ROWS * len(rows):
-                index = torch.from_numpy(alive.nonzero()[0]).to(device)
-                rows, alive = rows[alive], alive[alive]
-                chosen, state = chosen[index], state.rows(index)
-            if len(rows):
-                logits, state = self.step(fed_back(self.vocabulary, chosen), state)
-        written = np.stack(columns, axis=1)
-        parts = (row[:length].tolist() for row, length in zip(written, lengths, strict=True))
-        return zip(parts, scores.tolist(), finished.tolist(), strict=True)
 
 
 def _distinct(lines: Iterator[Hypothesis], count: int) -> Iterator[Hypothesis]:

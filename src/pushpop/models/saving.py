@@ -1,4 +1,5 @@
-"""A model as a folder: config.json, vocabulary.json, model.safetensors.
+"""A model as a folder, here or on a hub: config.json, vocabulary.json, model.safetensors, and a
+model card, README.md.
 
 Files that belong together are replaced all at once or not at all: new files are written and flushed
 into a folder of their own inside the target. Renaming that folder to `COMPLETE` is what makes them
@@ -13,6 +14,7 @@ and loads.
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Mapping
@@ -20,7 +22,7 @@ from contextlib import suppress
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pushpop.errors import InputError, did_you_mean, reading, writing
@@ -36,6 +38,19 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).parents[1]
 CONFIG_FILE, VOCABULARY_FILE, TENSORS_FILE = "config.json", "vocabulary.json", "model.safetensors"
+MODEL_FILES = [CONFIG_FILE, VOCABULARY_FILE, TENSORS_FILE]
+CARD_FILE = "README.md"
+OUR_CARD = "<!-- Written by save_pretrained; a card without this line is left alone. -->"
+SHOWN_OPTIONS = (
+    "task",
+    "recipe",
+    "train_lengths",
+    "optimiser",
+    "learning_rate",
+    "batch_size",
+    "seed",
+)
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 COMPLETE = ".saved"
 STAGING = ".saving-"
 LEFT_BEHIND = 3600  # seconds after which a staging folder is nobody's
@@ -52,9 +67,10 @@ DTYPES = ("float32", "float64")
 
 
 def save_pretrained(model: "Transducer", folder: str | PathLike[str]) -> None:
-    """Write the three files, all or none."""
+    """Write the three files and the model card, all or none. A card of somebody else's stays."""
     from safetensors.torch import save as pack_tensors
 
+    folder = Path(folder)
     tensors = {
         name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()
     }
@@ -75,41 +91,123 @@ def save_pretrained(model: "Transducer", folder: str | PathLike[str]) -> None:
         "sha256": {name: sha256(data).hexdigest() for name, data in files.items()},
         "metadata": model.metadata,
     }
-    write_together(Path(folder), {**files, CONFIG_FILE: _to_json(config, "the metadata")})
+    files[CONFIG_FILE] = _to_json(config, "the metadata")
+    card = folder / CARD_FILE
+    with reading(card):
+        if not card.is_file() or OUR_CARD in card.read_text("utf-8", errors="replace"):
+            files[CARD_FILE] = model_card(model).encode()
+    write_together(folder, files)
 
 
-def load_pretrained(cls: type[Model], folder: str | PathLike[str]) -> Model:
+def load_pretrained(cls: type[Model], folder: str | PathLike[str], **hub: Any) -> Model:
     """Build the model again. Nothing is allocated before its size is known to be the files'."""
     import torch
 
-    import pushpop.models.forms  # noqa: F401  # subclasses of Transducer, even if nobody named them
+    import pushpop.models.tagger  # noqa: F401  # all forms, even if nobody named them
 
-    folder = find_model(folder)
+    folder = _find_or_download(folder, hub)
     candidates: tuple[type[Model], ...] = (*cls.__subclasses__(), cls)  # before a user's subclass
     classes = {f"{FORMAT} {candidate.form}": candidate for candidate in candidates}
     config = _read_config(folder, list(classes))
-    vocabulary_bytes, tensor_bytes = (
-        read_file(folder, VOCABULARY_FILE),
-        read_file(folder, TENSORS_FILE),
-    )
-    symbols = _from_json(vocabulary_bytes, folder / VOCABULARY_FILE)
+    data = {name: read_file(folder, name) for name in (VOCABULARY_FILE, TENSORS_FILE)}
+    symbols = _from_json(data[VOCABULARY_FILE], folder / VOCABULARY_FILE)
     try:
+        path = folder / VOCABULARY_FILE
         vocabulary = Vocabulary.from_dict(symbols)
-    except InputError as error:
-        raise InputError(f"{folder / VOCABULARY_FILE}: {error}") from None
-    try:
+        path = folder / CONFIG_FILE
         model_config = TransducerConfig.from_dict(config["model"])
         text = None if config["text"] is None else TextForm.from_dict(config["text"])
     except InputError as error:
-        raise InputError(f"{folder / CONFIG_FILE}: {error}") from None
+        raise InputError(f"{path}: {error}") from None
     with torch.device("meta"):
         model = classes[config["format"]](model_config, vocabulary, config["metadata"], text)
-    tensors = _read_tensors(tensor_bytes, folder / TENSORS_FILE)
+    tensors = _read_tensors(data[TENSORS_FILE], folder / TENSORS_FILE)
     _check_tensors(tensors, model.state_dict(), config["dtype"], folder / TENSORS_FILE)
-    for name, data in ((VOCABULARY_FILE, vocabulary_bytes), (TENSORS_FILE, tensor_bytes)):
-        _check_digest(data, config["sha256"][name], folder / name)
+    for name, content in data.items():
+        digest, expected = sha256(content).hexdigest(), config["sha256"][name]
+        if digest != expected:
+            raise InputError(
+                f"{folder / name}: SHA-256 is {digest}, {CONFIG_FILE} says {expected}: the file "
+                "was damaged, or is not the one that was saved with it"
+            )
     model.load_state_dict(tensors, assign=True)
     return model
+
+
+def _find_or_download(name: str | PathLike[str], options: dict[str, Any]) -> Path:
+    """The folder of a model; one that is nowhere here may be a repository, OWNER/NAME, of the
+    hub, if its package is installed."""
+    try:
+        return find_model(name)
+    except InputError as nowhere:
+        if not HUB_NAME.fullmatch(str(name)):
+            raise
+        try:
+            import huggingface_hub as hub
+        except ImportError:
+            raise nowhere from None
+        try:
+            return Path(hub.snapshot_download(str(name), allow_patterns=MODEL_FILES, **options))
+        except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError, OSError) as error:
+            raise InputError(f"{nowhere}; as a repository of the hub: {error}") from None
+
+
+def push_to_hub(model: "Transducer", name: str, message: str, **options: Any) -> str:
+    """Save a model as a commit to a repository of the hub, which is made if needed: its address."""
+    try:
+        import huggingface_hub as hub
+    except ImportError:
+        raise InputError(
+            "push_to_hub needs the package huggingface_hub: install pushpop with its extra hub, "
+            "as in pip install 'pushpop[hub]'"
+        ) from None
+    with TemporaryDirectory(prefix="pushpop-") as folder:
+        save_pretrained(model, folder)
+        repository = hub.create_repo(name, exist_ok=True, **options)
+        hub.upload_folder(
+            repo_id=repository.repo_id, folder_path=folder, commit_message=message,
+            token=options.get("token"),
+        )  # fmt: skip
+    return str(repository)
+
+
+def model_card(model: "Transducer") -> str:
+    """What a hub shows of a model: metadata as YAML, then what is known of it in a table."""
+    import yaml
+
+    training, report = (model.metadata.get(part) for part in ("training", "report"))
+    training = training if isinstance(training, dict) else {}
+    report = report if isinstance(report, dict) else {}
+    task = Path(str(training.get("task", model.metadata.get("task", "unknown")))).name
+    facts = {
+        "library_name": "pushpop",
+        "license": model.metadata.get("license", "unknown"),
+        "tags": ["pushpop", model.config.memory, task],
+    }
+    front = yaml.safe_dump(facts, sort_keys=False)
+    facts |= {name: training[name] for name in SHOWN_OPTIONS if name in training}
+    facts |= {name: report[name] for name in ("parameters", "step", "seconds") if name in report}
+    for part, scores in report.items():
+        if isinstance(scores, dict) and part != "last":
+            facts |= {f"{part}: {name}": score for name, score in scores.items()}
+    lines = [
+        f"---\n{front}---",
+        OUR_CARD,
+        f"# {task}: a {model.form} with memory {model.config.memory}",
+        "",
+        f"`pushpop.{type(model).__name__}.from_pretrained(...)` loads it. `coarse` is the share of",
+        "targets without an error, `fine` how far targets are right. All options of the training",
+        "are in config.json under `metadata`.",
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| {name} | {_plain(fact)} |" for name, fact in facts.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _plain(fact: Any) -> str:
+    return ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact)
 
 
 def _read_config(folder: Path, formats: list[str]) -> dict[str, Any]:
@@ -185,15 +283,6 @@ def _check_tensors(
 
 def _dtype_of(tensor: "Tensor") -> str:
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def _check_digest(data: bytes, expected: Any, path: Path) -> None:
-    digest = sha256(data).hexdigest()
-    if digest != expected:
-        raise InputError(
-            f"{path}: SHA-256 is {digest}, {CONFIG_FILE} says {expected}: the file was damaged, or "
-            "is not the one that was saved with it"
-        )
 
 
 def _to_json(data: Any, what: str) -> bytes:

@@ -1,7 +1,6 @@
 """A tagger: writes while it reads, a label for every symbol or an answer at blanks."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import nn
@@ -9,10 +8,10 @@ from torch import nn
 from pushpop.errors import InputError
 from pushpop.models.config import TransducerConfig, check_tagger
 from pushpop.models.decoding import Hypothesis, Search, log_probabilities
-from pushpop.models.text import ParsedSource, different_labels, target_text
+from pushpop.models.language_model import LanguageModel
+from pushpop.models.text import ParsedSource, target_text
 from pushpop.models.transducer import Transducer
 from pushpop.tasks import Batch, Pairs, Vocabulary, make_tag_batch
-from pushpop.tasks.pairs_text import TextForm
 
 
 class Tagger(Transducer):
@@ -26,16 +25,10 @@ class Tagger(Transducer):
 
     form = "tagger"
 
-    def __init__(
-        self,
-        config: TransducerConfig,
-        vocabulary: Vocabulary,
-        metadata: dict[str, Any] | None = None,
-        text: TextForm | None = None,
-        **scales: float,
-    ) -> None:
+    @classmethod
+    def _check(cls, config: TransducerConfig, vocabulary: Vocabulary) -> None:
+        """Refuse whatever reads a source twice."""
         check_tagger(config)
-        super().__init__(config, vocabulary, metadata, text, **scales)
 
     @staticmethod
     def output_size(vocabulary: Vocabulary) -> int:
@@ -55,8 +48,10 @@ class Tagger(Transducer):
         return (*source, *[blank] * answers)
 
     def distance(self, written: Sequence[str], wanted: Sequence[str]) -> int:
-        """How wrong labels are: places that differ. A shift by one is wrong everywhere."""
-        return different_labels(written, wanted)
+        """How wrong labels are: places that differ, and those that only one has. A shift by one is
+        wrong everywhere."""
+        differing = sum(x != y for x, y in zip(written, wanted, strict=False))
+        return differing + abs(len(written) - len(wanted))
 
     def answers_at(self, symbols: Sequence[str]) -> list[bool]:
         """Whether what is written at a source's symbols counts, one by one."""
@@ -74,14 +69,11 @@ class Tagger(Transducer):
                 f"symbol that is wanted, as in '... {blank} {blank}'"
             )
 
-    def _search_options(
-        self, beam: int, nbest: int, max_length: int | None, normalise: bool
-    ) -> Search:
-        """Labels do not depend on each other, so there is nothing to search for."""
+    def _check_search(self, beam: int, nbest: int) -> None:
+        """Refuse any search: labels do not depend on each other."""
         for name, number in (("nbest", nbest), ("beam", beam)):
             if number != 1:
                 raise InputError(f"{name} is {number}: a tagger has one answer, expected 1")
-        return Search()
 
     def _decode(self, sources: Sequence[ParsedSource], search: Search) -> list[list[Hypothesis]]:
         """The likeliest labels of each source, one hypothesis each."""
@@ -89,8 +81,7 @@ class Tagger(Transducer):
         rows = [torch.tensor(source.numbers, dtype=torch.int64) + start for source in sources]
         inputs = nn.utils.rnn.pad_sequence(rows).to(device)
         logits, _ = self(inputs, torch.tensor([len(row) for row in rows]))
-        best_scores, best = log_probabilities(logits).max(dim=-1)
-        scores, labels = best_scores.cpu(), best.cpu()  # [T, B]
+        scores, labels = (best.cpu() for best in log_probabilities(logits).max(dim=-1))  # [T, B]
         hypotheses = []
         for row, source in enumerate(sources):
             steps = torch.tensor(self.answers_at(source.symbols)).nonzero().flatten()
@@ -100,3 +91,7 @@ class Tagger(Transducer):
             score = float(scores[steps, row].sum())
             hypotheses.append([Hypothesis(tuple(ids), symbols, score, True, symbols, text)])
         return hypotheses
+
+
+FORMS: dict[str, type[Transducer]] = {cls.form: cls for cls in (Transducer, Tagger, LanguageModel)}
+"""The forms of models by the names that saved models and the option `--form` have for them."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import torch
+from torch import Tensor
 
 from pushpop.errors import InputError
+from pushpop.models.decoding import Hypothesis, fed_back
 
 if TYPE_CHECKING:
-    from pushpop.models.decoding import Hypothesis
     from pushpop.models.transducer import Transducer
 
 
@@ -128,7 +129,7 @@ def warn_unknown(counts: Counter[str], stacklevel: int) -> None:
         warnings.warn(describe_unknown(counts), UnknownSymbols, stacklevel=stacklevel + 1)
 
 
-def copy_unknown(model: "Transducer", source: Sequence[str], written: "Hypothesis") -> list[str]:
+def copy_unknown(model: "Transducer", source: Sequence[str], written: Hypothesis) -> list[str]:
     """A hypothesis's symbols, with source symbols where the model wrote the unknown symbol.
 
     A source symbol that the model does not know is copied: with attention, the one with the largest
@@ -151,15 +152,13 @@ def copy_unknown(model: "Transducer", source: Sequence[str], written: "Hypothesi
 
 
 @torch.no_grad()
-def attention_weights(
-    model: "Transducer", source: Sequence[str], ids: Sequence[int]
-) -> torch.Tensor:
+def attention_weights(model: "Transducer", source: Sequence[str], ids: Sequence[int]) -> Tensor:
     """The attention weights of each source symbol at each of some output ids:
     [outputs, source symbols]."""
     assert model.source is not None
     vocabulary, device = model.vocabulary, model.output_table.weight.device
     read = vocabulary.encode_source(source) + vocabulary.source_input_start
-    fed = [k - vocabulary.target_output_start + vocabulary.target_input_start for k in ids]
+    fed = fed_back(vocabulary, torch.tensor(ids, dtype=torch.int64)).tolist()
     joint = [vocabulary.SOS, *read.tolist(), vocabulary.SEP, *fed]
     inputs = torch.tensor(joint, device=device)[:, None]
     x, at_sep = model.input_table(inputs), inputs == vocabulary.SEP
@@ -188,9 +187,8 @@ class PairScores:
     @property
     def accuracy(self) -> float:
         """The share of targets that are right as a whole."""
-        return sum(not prediction.distance for prediction in self.predictions) / len(
-            self.predictions
-        )
+        right = sum(not prediction.distance for prediction in self.predictions)
+        return right / len(self.predictions)
 
     @property
     def symbol_error_rate(self) -> float:
@@ -234,11 +232,6 @@ def describe_prediction(model: "Transducer", prediction: Prediction) -> str:
     source = ("" if form is not None and form.source == "chars" else " ").join(prediction.source)
     wanted, written = prediction.wanted, prediction.written
     return f"{source}\t{target_text(model, wanted)}\t{target_text(model, written)}"
-
-
-def different_labels(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many places differ; where one is longer, the rest of it."""
-    return sum(x != y for x, y in zip(a, b, strict=False)) + abs(len(a) - len(b))
 
 
 def edit_distance(a: Sequence[str], b: Sequence[str]) -> int:

@@ -3,39 +3,19 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple, Self, overload
+from typing import Any, ClassVar, NamedTuple, Self, cast, overload
 
 import torch
 from torch import Tensor, nn
 
 from pushpop.layers import NoiseLevels
-from pushpop.models.body import BodyState, SourceState, make_body
+from pushpop.models import decoding, saving, text
+from pushpop.models.body import BodyState, RowLengths, SourceReader, make_body
 from pushpop.models.config import OUTPUT_SCALE, TransducerConfig
-from pushpop.models.decoding import (
-    Hypothesis,
-    Request,
-    Search,
-    beam_search,
-    check_at_least,
-    evaluating,
-    greedy,
-)
-from pushpop.models.encoder import SourceReader
-from pushpop.models.saving import load_pretrained, save_pretrained
-from pushpop.models.text import (
-    ParsedSource,
-    Source,
-    copy_unknown,
-    edit_distance,
-    parse_sources,
-    score_pairs,
-    source_symbols,
-    target_symbols,
-    target_text,
-    unknown_symbols,
-    warn_unknown,
-)
+from pushpop.models.decoding import Hypothesis, Search, evaluating
+from pushpop.models.text import ParsedSource, Source
 from pushpop.tasks import Batch, Pairs, Vocabulary, make_batch
 from pushpop.tasks.pairs_text import TextForm
 
@@ -76,6 +56,7 @@ class Transducer(nn.Module):
         input_scale: float = 1.0,
         output_scale: float = OUTPUT_SCALE,
     ) -> None:
+        self._check(config, vocabulary)
         super().__init__()
         self.config, self.vocabulary, self.text = config, vocabulary, text
         self.metadata: dict[str, Any] = dict(metadata or {})
@@ -89,11 +70,12 @@ class Transducer(nn.Module):
         _scale(self.input_table.weight, input_scale)
         _scale(self.output_table.weight, output_scale / OUTPUT_SCALE)
 
+    @classmethod
+    def _check(cls, config: TransducerConfig, vocabulary: Vocabulary) -> None:
+        """Refuse what a model of this form cannot have."""
+
     def forward(
-        self,
-        inputs: Tensor,
-        lengths: Tensor | Sequence[int] | None = None,
-        state: BodyState | None = None,
+        self, inputs: Tensor, lengths: RowLengths = None, state: BodyState | None = None
     ) -> tuple[Tensor, BodyState]:
         """Input ids [T, B] -> logits [T, B, C] over the output ids, and the state after each row.
 
@@ -106,7 +88,7 @@ class Transducer(nn.Module):
     def run(
         self,
         inputs: Tensor,
-        lengths: Tensor | Sequence[int] | None = None,
+        lengths: RowLengths = None,
         state: BodyState | None = None,
         noise: NoiseLevels | None = None,
         attend: bool = True,
@@ -122,8 +104,7 @@ class Transducer(nn.Module):
             o, after = self.body(x, state, lengths, noise)
         else:
             at_sep = inputs == self.vocabulary.SEP
-            read = _source_state(state)
-            o, after = self.source.run(self.body, x, at_sep, lengths, read, noise, attend)
+            o, after = self.source.run(self.body, x, at_sep, lengths, state, noise, attend)
         return self._dropped(o), after
 
     def step(self, inputs: Tensor, state: Any = None) -> tuple[Tensor, BodyState]:
@@ -133,7 +114,7 @@ class Transducer(nn.Module):
         if self.source is None:
             o, after = self.body.step(x, state)
         else:
-            o, after = self.source.step(self.body, x, _source_state(state))
+            o, after = self.source.step(self.body, x, state)
         return self.logits(self._dropped(o)), after
 
     def reading(self, inputs: Tensor) -> Iterator[tuple[Tensor, BodyState]]:
@@ -150,11 +131,8 @@ class Transducer(nn.Module):
             yield self.logits(self._dropped(o)), after
 
     def _dropped(self, x: Tensor) -> Tensor:
-        return nn.functional.dropout(x, self.config.dropout) if self._drops else x
-
-    @property
-    def _drops(self) -> bool:
-        return self.training and self.config.dropout > 0
+        share = self.config.dropout
+        return nn.functional.dropout(x, share) if self.training and share else x
 
     def source_for(self, source: Sequence[str], answers: int) -> Sequence[str]:
         """What is read to write a target of so many symbols."""
@@ -162,7 +140,7 @@ class Transducer(nn.Module):
 
     def distance(self, written: Sequence[str], wanted: Sequence[str]) -> int:
         """How wrong a target is: edits from one to the other."""
-        return edit_distance(written, wanted)
+        return text.edit_distance(written, wanted)
 
     @staticmethod
     def output_size(vocabulary: Vocabulary) -> int:
@@ -191,10 +169,7 @@ class Transducer(nn.Module):
 
         Sums over parts of a batch add up to the whole's, and so do the numbers.
         """
-        logits = self.scored_logits(batch, noise, attend)
-        wanted = batch.outputs[batch.mask]
-        nll = nn.functional.cross_entropy(logits, wanted, reduction="sum")
-        return Likelihood(nll, len(wanted))
+        return self.objective(batch, noise=noise, attend=attend)[1]
 
     def objective(
         self,
@@ -208,16 +183,11 @@ class Transducer(nn.Module):
         With `smoothing`, that share of the wanted probability is spread over all symbols; `noise`
         is on the gates; a model that is not to `attend` does without its attention.
         """
-        if not smoothing:
-            likelihood = self.likelihood(batch, noise, attend)
-            return likelihood.nll, likelihood
         logits = self.scored_logits(batch, noise, attend)
         wanted = batch.outputs[batch.mask]
-        smoothed, nll = (
-            nn.functional.cross_entropy(logits, wanted, reduction="sum", label_smoothing=share)
-            for share in (smoothing, 0.0)
-        )
-        return smoothed, Likelihood(nll, len(wanted))
+        loss = partial(nn.functional.cross_entropy, logits, wanted, reduction="sum")
+        nll = loss()
+        return loss(label_smoothing=smoothing) if smoothing else nll, Likelihood(nll, len(wanted))
 
     def loss(self, batch: Batch) -> Tensor:
         """The mean negative log likelihood of a target symbol or EOS."""
@@ -256,58 +226,50 @@ class Transducer(nn.Module):
             batch_size: how many sources are decoded together. It bounds the memory that is used and
                 changes no result beyond rounding.
         """
-        search = self._search_options(beam, nbest, max_length, normalise)
-        check_at_least(1, batch_size=batch_size)
-        parsed = parse_sources(self, sources)
+        self._check_search(beam, nbest)
+        search = Search(beam, nbest, max_length, normalise)
+        decoding.check_at_least(1, batch_size=batch_size)
+        parsed = text.parse_sources(self, sources)
         hypotheses: list[list[Hypothesis]] = []
         with evaluating(self):
             for first in range(0, len(parsed), batch_size):
                 hypotheses += self._decode(parsed[first : first + batch_size], search)
         return hypotheses
 
-    def _search_options(
-        self, beam: int, nbest: int, max_length: int | None, normalise: bool
-    ) -> Search:
-        return Search(beam, nbest, max_length, normalise)
+    def _check_search(self, beam: int, nbest: int) -> None:
+        """Refuse a search that this form has no use for."""
 
     def _decode(self, sources: Sequence[ParsedSource], search: Search) -> list[list[Hypothesis]]:
         numbers = [source.numbers for source in sources]
-        request = Request(numbers, [search.limit(source) for source in numbers])
         if search.beam == 1:
-            results = [[best] for best in greedy(self, request)]
+            found = [[best] for best in decoding.greedy(self, numbers, search)]
         else:
-            results = beam_search(self, request, search.beam, search.nbest, search.normalise)
+            found = decoding.beam_search(self, numbers, search)
         return [
             [self._with_text(source, hypothesis) for hypothesis in hypotheses]
-            for source, hypotheses in zip(sources, results, strict=True)
+            for source, hypotheses in zip(sources, found, strict=True)
         ]
 
     def _with_text(self, source: ParsedSource, written: Hypothesis) -> Hypothesis:
-        target = copy_unknown(self, source.symbols, written)
-        return replace(written, target=tuple(target), text=target_text(self, target))
+        target = text.copy_unknown(self, source.symbols, written)
+        return replace(written, target=tuple(target), text=text.target_text(self, target))
 
     def check_answers(self, source: Sequence[str]) -> None:
         """Refuse a source at which nothing could be written."""
 
     @overload
     def transduce(
-        self,
-        sources: Sequence[str],
-        nbest: None = None,
-        beam: int = 1,
+        self, sources: Sequence[str], nbest: None = None, beam: int = 1,
         max_length: int | None = None,
-    ) -> list[str]: ...
+    ) -> list[str]: ...  # fmt: skip
     @overload
     def transduce(
         self, sources: Sequence[str], nbest: int, beam: int = 1, max_length: int | None = None
     ) -> list[list[str]]: ...
     def transduce(
-        self,
-        sources: Sequence[str],
-        nbest: int | None = None,
-        beam: int = 1,
+        self, sources: Sequence[str], nbest: int | None = None, beam: int = 1,
         max_length: int | None = None,
-    ) -> list[str] | list[list[str]]:
+    ) -> list[str] | list[list[str]]:  # fmt: skip
         """The best target of each source; with `nbest`, a list of so many (or fewer) for each.
 
         Symbols are separated by spaces, unless the model was trained on text of another form. A
@@ -315,11 +277,13 @@ class Transducer(nn.Module):
         one that is longer is cut off there. `decode` tells which were, and gives the scores. With
         `nbest`, `beam` is at least that.
         """
-        beam = max(beam, nbest or 1)
-        parsed = parse_sources(self, sources)
-        decoded = self.decode(parsed, beam=beam, nbest=nbest or 1, max_length=max_length)
-        warn_unknown(unknown_symbols(self, [source.symbols for source in parsed]), stacklevel=2)
-        texts = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in decoded]
+        parsed = text.parse_sources(self, sources)
+        best_first = self.decode(
+            parsed, beam=max(beam, nbest or 1), nbest=nbest or 1, max_length=max_length
+        )
+        unknown = text.unknown_symbols(self, [source.symbols for source in parsed])
+        text.warn_unknown(unknown, stacklevel=2)
+        texts = [[hypothesis.text for hypothesis in hypotheses] for hypotheses in best_first]
         return texts if nbest is not None else [best for best, *_ in texts]
 
     @classmethod
@@ -331,7 +295,7 @@ class Transducer(nn.Module):
         run: str | PathLike[str] | None = None,
         show: bool = False,
         **options: Any,
-    ) -> "Transducer":
+    ) -> Self:
         """A model trained on (source, target) strings, or (source, target, features).
 
         Args:
@@ -344,38 +308,39 @@ class Transducer(nn.Module):
         """
         from pushpop.training.loop import fit  # the one step up: training imports models
 
-        return fit(pairs, valid, run, show, {"form": cls.form, **options})
+        return cast(Self, fit(pairs, valid, run, show, {"form": cls.form, **options}))
 
     def score(self, pairs: Iterable[Sequence[str]], beam: int = 1) -> dict[str, Any]:
         """How right predictions are for pairs as `fit` takes them: accuracy, word_error_rate,
         symbol_error_rate (edits a symbol) and the number of pairs."""
         read = []
         for source, target, *features in pairs:
-            symbols = source_symbols(self, "\t".join([source, *features]))
-            read.append((symbols, target_symbols(self, target)))
-        scores = score_pairs(self, read, beam)
-        warn_unknown(Counter(scores.unknown), stacklevel=2)
+            symbols = text.source_symbols(self, "\t".join([source, *features]))
+            read.append((symbols, text.target_symbols(self, target)))
+        scores = text.score_pairs(self, read, beam)
+        text.warn_unknown(Counter(scores.unknown), stacklevel=2)
         return scores.to_dict()
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
-        """Write config.json, vocabulary.json and model.safetensors into a folder, all or none."""
-        save_pretrained(self, folder)
+        """Write config.json, vocabulary.json, model.safetensors and a model card, README.md, into a
+        folder, all or none. The card tells what `metadata` says, its "license" too."""
+        saving.save_pretrained(self, folder)
 
     @classmethod
-    def from_pretrained(cls, folder: str | PathLike[str]) -> Self:
+    def from_pretrained(cls, folder: str | PathLike[str], **hub: Any) -> Self:
         """The model that `save_pretrained` wrote, on the CPU; `InputError` if anything is off.
 
         If there is no such folder, the name may be that of a model that comes with the package
-        (`pushpop models` lists them). A folder that holds a model of a subclass, such as a
-        `Tagger`, gives that.
+        (`pushpop models` lists them), or with the extra `[hub]` that of a repository, "owner/name";
+        the options are those of `huggingface_hub.snapshot_download` (revision, token, ...). A
+        folder that holds a model of a subclass, such as a `Tagger`, gives that.
         """
-        return load_pretrained(cls, folder)
+        return saving.load_pretrained(cls, folder, **hub)
 
-
-def _source_state(state: BodyState | None) -> SourceState | None:
-    if state is not None and not isinstance(state, SourceState):
-        raise TypeError(f"state must be a SourceState or None; got {type(state).__name__}")
-    return state
+    def push_to_hub(self, name: str, message: str = "Upload a model", **options: Any) -> str:
+        """Save to a repository of the hub, "owner/name"; its address. The options are those of
+        `huggingface_hub.create_repo` (private, token, ...). Needs the extra `[hub]`."""
+        return saving.push_to_hub(self, name, message, **options)
 
 
 def _table(symbols: int, width: int) -> nn.Embedding:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pushpop.evaluation import without_reads
 from pushpop.models import Transducer
-from pushpop.models.decoding import Request, greedy
+from pushpop.models.decoding import Search, greedy
 
 if TYPE_CHECKING:
     from pushpop.viewer.tracing import Trace
@@ -24,7 +24,7 @@ def answer_without_reads(model: Transducer, source: Sequence[str], limit: int) -
     blind = without_reads(model)
     assert blind is not None
     numbers = model.vocabulary.encode_source(source).tolist()
-    (answer,) = greedy(blind, Request([numbers], [limit]))
+    (answer,) = greedy(blind, [numbers], Search(max_length=limit))
     return answer.symbols
 
 
