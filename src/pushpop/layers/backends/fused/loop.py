@@ -31,6 +31,7 @@ from pushpop.layers.backends import (
     empty_recurrence,
     shifts_of,
 )
+from pushpop.layers.backends.fused.products import Product, product
 from pushpop.layers.inputs import real_steps
 from pushpop.memory.kinds import DEQUE, STACK
 from pushpop.memory.mixing import GATES
@@ -100,11 +101,8 @@ def _run_forward(
     K = out.activations.shape[1]
     from_carry, value = x.new_empty(B, K), x.new_empty(values.shape[1:])
     from_x = x.new_empty(AHEAD * B, K)
-    by_carry, by_h, by_x = (
-        cache_padded(inputs.carry_weight.T),
-        inputs.value_weight.T.contiguous(),
-        cache_padded(inputs.x_weight.T),
-    )
+    by_carry, by_h = Product(inputs.carry_weight, B), Product(inputs.value_weight, B)
+    by_x = Product(inputs.x_weight, AHEAD * B)
     cell_arrays = CellForward(
         carry=as_array(carry), prev_carry=as_array(out.prev_carry),
         from_carry=as_array(from_carry), from_x=as_array(from_x), bias=as_array(inputs.bias),
@@ -123,16 +121,14 @@ def _run_forward(
         if t % AHEAD == 0:
             ahead = x[t : t + AHEAD, :n]
             from_rows = from_x[: AHEAD * n].view(AHEAD, n, K)
-            torch.mm(ahead.reshape(-1, x.shape[2]), by_x, out=from_x[: len(ahead) * n])
+            by_x.write(ahead.reshape(-1, x.shape[2]), len(ahead) * n, from_x)
             if cell_noise is not None:
                 noise = cell_noise[t : t + AHEAD, :n]
                 from_rows[: len(ahead), :, : noise.shape[2]] += noise
             arrays = tuple(cell_arrays._replace(from_x=as_array(from_rows)))
-        if t == 0 or n < sizes[t - 1]:
-            carry_n, from_carry_n, h_n, value_n = carry[:n], from_carry[:n], h_now[:n], value[:n]
-        torch.mm(carry_n, by_carry, out=from_carry_n)
+        by_carry.write(carry, n, from_carry)
         forward(t, start, n, arrays)
-        torch.mm(h_n, by_h, out=value_n)
+        by_h.write(h_now, n, value)
         gates_forward(t, n, softmax_over, gate_arrays)
         memory.step(t, n)
         start += n
@@ -192,38 +188,36 @@ def _run_backward(
         prev_c=as_array(inputs.prev_c), d_carry=as_array(d_carry), d_c=as_array(d_c),
         d_blocks=as_array(d_blocks), direct=as_array(direct),
     ))  # fmt: skip
-    by_blocks = cache_padded(inputs.carry_weight)
+    by_blocks, by_values = Product(inputs.carry_weight.T, B), Product(inputs.value_weight.T, B)
     backward, n, start = BACKWARD[cell], 0, len(d_blocks)
     for t in range(T - 1, -1, -1):
         if sizes[t] == 0:
             continue
         if n < sizes[t]:  # rows that ended before keep the gradient of their final state
             n = sizes[t]
-            d_carry_n, d_h_n, direct_n = d_carry[:n], d_h[:n], direct[:n]
-            step_d_values_n = step_d_values[:n]
         start -= n
         memory.step(t, n)
         if inputs.grad_values is not None:
             d_values[t, :n] += inputs.grad_values[t].reshape(B, -1)[:n]
         gates_backward(t, n, softmax_over, gate_arrays)
-        d_h_n.addmm_(step_d_values_n, inputs.value_weight)
+        by_values.add(step_d_values, n, d_h)
         backward(start, n, cell_arrays)
-        torch.mm(d_blocks[start : start + n], by_blocks, out=d_carry_n)
+        by_blocks.write(d_blocks[start:], n, d_carry)
         if cell == "gru":
-            d_h_n += direct_n
+            d_h[:n] += direct[:n]
     real = _real_rows(sizes, B)
     flat = (tensor.reshape(T * B, -1) for tensor in (x, d_values, d_gates, hidden))
     rows, dv, dg, h = (tensor if real is None else tensor.index_select(0, real) for tensor in flat)
-    d_x = d_blocks @ inputs.x_weight
+    d_x = product(d_blocks, inputs.x_weight.T)
     if real is not None:
         d_x = x.new_zeros(T * B, x.shape[2]).index_copy_(0, real, d_x)
     d_initial, d_strengths = memory.finish()
     return RecurrenceGradients(
         x=d_x.view(x.shape),
-        x_weight=d_blocks.T @ rows,
+        x_weight=product(d_blocks.T, rows.T),
         bias=d_blocks.sum(0),
-        carry_weight=d_blocks.T @ inputs.prev_carry,
-        value_weight=dv.T @ h,
+        carry_weight=product(d_blocks.T, inputs.prev_carry.T),
+        value_weight=product(dv.T, h.T),
         value_bias=dv.sum(0),
         gate_weight=dg.T @ h,
         gate_bias=dg.sum(0),
@@ -339,14 +333,6 @@ def _values(values: Tensor, initial: Tensor) -> tuple[Any, ...]:
 def _reads(carry: Tensor, offset: int, memories: int) -> tuple[Any, ...]:
     """The fields of `fused.walk.ReadTable`."""
     return as_array(carry).reshape(-1), offset, carry.shape[1], memories
-
-
-def cache_padded(weight: Tensor) -> Tensor:
-    """The same matrix with rows a little longer in memory: rows of a power of two collide in the
-    cache, and a small product then takes up to half as long again.
-    """
-    n, m = weight.shape
-    return weight.new_empty(n, m + 16)[:, :m].copy_(weight)
 
 
 @contextmanager

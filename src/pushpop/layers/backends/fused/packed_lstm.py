@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pushpop.layers.backends.fused.loop import cache_padded
+from pushpop.layers.backends.fused.products import Product, product
 from pushpop.memory.operators import Operator, runs_eagerly
 from pushpop.memory.state import as_array
 
@@ -76,17 +76,17 @@ def run_lstm(inputs: LSTMInput) -> LSTMOutput:
 
     x = inputs.x
     hidden, prev_h, prev_c = (x.new_empty(len(x), inputs.h.shape[1]) for _ in range(3))
-    activations = torch.addmm(inputs.bias, x, inputs.x_weight.T)
+    activations = product(x, inputs.x_weight, inputs.bias)
     h, c = (state.clone(memory_format=torch.contiguous_format) for state in (inputs.h, inputs.c))
     from_h = activations.new_empty(len(h), activations.shape[1])
-    by_h = cache_padded(inputs.h_weight.T)
+    by_h = Product(inputs.h_weight, len(h))
     arrays = tuple(PackedForward(
         from_h=as_array(from_h), activations=as_array(activations), hidden=as_array(hidden),
         h=as_array(h), prev_h=as_array(prev_h), c=as_array(c), prev_c=as_array(prev_c),
     ))  # fmt: skip
     start = 0
     for n in inputs.sizes:
-        torch.mm(h[:n], by_h, out=from_h[:n])
+        by_h.write(h, n, from_h)
         packed_forward(start, n, arrays)
         start += n
     return LSTMOutput(hidden, h, c, activations, prev_h, prev_c)
@@ -111,7 +111,7 @@ def run_lstm_backward(inputs: LSTMBackwardInput) -> LSTMGradients:
         for grad in (inputs.grad_final_h, inputs.grad_final_c)
     )
     grad_hidden = torch.zeros_like(prev_h) if inputs.grad_hidden is None else inputs.grad_hidden
-    d_blocks, by_blocks = torch.empty_like(inputs.activations), cache_padded(inputs.h_weight)
+    d_blocks, by_blocks = torch.empty_like(inputs.activations), Product(inputs.h_weight.T, B)
     arrays = tuple(PackedBackward(
         grad_hidden=as_array(grad_hidden), activations=as_array(inputs.activations),
         prev_c=as_array(inputs.prev_c), d_h=as_array(d_h), d_c=as_array(d_c),
@@ -122,13 +122,13 @@ def run_lstm_backward(inputs: LSTMBackwardInput) -> LSTMGradients:
         start -= n
         packed_backward(start, n, arrays)
         # Sequences that ended before keep the gradient of their final state.
-        torch.mm(d_blocks[start : start + n], by_blocks, out=d_h[:n])
+        by_blocks.write(d_blocks[start:], n, d_h)
     return LSTMGradients(
-        x=d_blocks @ inputs.x_weight,
+        x=product(d_blocks, inputs.x_weight.T),
         h=d_h,
         c=d_c,
-        x_weight=d_blocks.T @ x,
-        h_weight=d_blocks.T @ prev_h,
+        x_weight=product(d_blocks.T, x.T),
+        h_weight=product(d_blocks.T, prev_h.T),
         bias=d_blocks.sum(0),
     )
 
