@@ -1,12 +1,14 @@
 """Hooks of `make docs`: pages made from the repository, and links that lead out of docs/.
 
-The API pages list the public names of each package, the tour is the notebook in examples/, and a
-file that a page links to by `../` is copied into the site, so that the link works there too.
+The API pages list the public names of each package, the tour is the notebook in examples/, the
+gallery has a trace of every task of the models that come with pushpop, and a file that a page links
+to by `../` is copied into the site, so that the link works there too.
 """
 
 import ast
 import json
 import re
+import runpy
 from pathlib import Path
 from posixpath import dirname, normpath, relpath
 from typing import Any
@@ -31,6 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not files in docs/."""
     made = {page: (ROOT / path).read_text("utf-8") for page, path in OUTSIDE.items()}
     made["tour.md"] = notebook_page(json.loads(made["tour.md"]))
+    made["gallery.html"] = runpy.run_path(str(ROOT / "docs/figures/traces.py"))["gallery"]()
     for page, content in {**made, **api_pages()}.items():
         files.append(File.generated(config, page, content=content))
     return files

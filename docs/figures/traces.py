@@ -1,4 +1,5 @@
-"""Draw traces of the shipped models: docs/figures/trace-TASK.png, trace-reverse.gif, gallery.html.
+"""Draw traces of the shipped models: docs/figures/trace-TASK.png, trace-reverse.gif. Of all their
+tasks `make docs` makes a gallery.
 
 python docs/figures/traces.py
 """
@@ -27,33 +28,35 @@ TEXTS = {
 
 def main() -> None:
     """Draw everything again."""
-    models = by_task()
-    traces = {task: example(entry, task) for task, entry in models.items()}
+    traces = by_task()
     for task in PICTURED:
         if task in traces:
             path = DOCS / "figures" / f"trace-{task}.png"
             path.write_bytes(picture(traces[task], "png"))
     (DOCS / "figures" / "trace-reverse.gif").write_bytes(animation(traces["reverse"]))
-    page = trace_page(
-        [page_data(told, title(told), TEXTS.get(task, "")) for task, told in traces.items()],
-        "pushpop: a gallery of memories at work",
-        "one model a task; bright is what a read reaches. Press the arrow keys in a picture's bar.",
-    )
-    (DOCS / "gallery.html").write_text(page, "utf-8")
     print("drew", ", ".join(traces) or "nothing: there are no shipped models")
 
 
-def by_task() -> dict[str, Entry]:
-    """The first shipped model of each task that gets the example right, else the first; a deque
-    comes last, as there is more to look at."""
-    found: dict[str, Entry] = {}
+def gallery() -> str:
+    """A page with a trace of every task."""
+    return trace_page(
+        [page_data(told, title(told), TEXTS.get(task, "")) for task, told in by_task().items()],
+        "pushpop: a gallery of memories at work",
+        "one model a task; bright is what a read reaches. Press the arrow keys in a picture's bar.",
+    )
+
+
+def by_task() -> dict[str, Trace]:
+    """The trace of the first shipped model of each task that gets the example right, else of the
+    first; a deque comes last, as there is more to look at."""
+    traces: dict[str, Trace] = {}
     for task in TASKS:
         entries = [entry for entry in map(open_model, shipped_models()) if entry.task == task]
         entries.sort(key=lambda entry: entry.model.config.memory == "deque")
-        right = [entry for entry in entries if example(entry, task).right]
-        if entries:
-            found[task] = (right or entries)[0]
-    return found
+        told = [example(entry, task) for entry in entries]
+        if told:
+            traces[task] = next((one for one in told if one.right), told[0])
+    return traces
 
 
 def example(entry: Entry, task: str) -> Trace:

@@ -19,6 +19,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "rnn-1": {"memory": "none", "cell": "rnn"},
     "heads-2": {"memory": "queue", "heads": 2},
     "layers-2": {"memory": "stack", "layers": 2},
+    "memories-2": {"memory": "deque", "memories": 2},
     "superposition": {"memory": "superposition"},
     "tape": {"memory": "tape"},
 }
@@ -48,7 +49,15 @@ def small_model(
 def lively_model(body: str = "stack") -> Transducer:
     """A model with large weights whose targets have many lengths."""
     seeds = {"stack": 23, "queue-gru": 21, "deque": 1, "stack-rnn": 27, "lstm-1": 23, "lstm-3": 4}
-    seeds |= {"gru-2": 10, "rnn-1": 0, "heads-2": 0, "layers-2": 0, "superposition": 23, "tape": 23}
+    seeds |= {
+        "gru-2": 10,
+        "rnn-1": 0,
+        "heads-2": 0,
+        "layers-2": 0,
+        "memories-2": 0,
+        "superposition": 23,
+        "tape": 23,
+    }
     seeds |= {"encoder": 19, "attention": 0, "both": 8, "both-lstm-2": 6}
     model = small_model(body, seed=seeds[body]).double()
     with torch.no_grad():

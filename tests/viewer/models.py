@@ -2,7 +2,7 @@
 
 import torch
 
-from pushpop import Transducer, TransducerConfig
+from pushpop import LanguageModel, Transducer, TransducerConfig
 from pushpop.tasks import Vocabulary, get_task
 from pushpop.tasks.pairs_text import TextForm
 from pushpop.viewer.tracing import Entry
@@ -36,6 +36,31 @@ def text_model(memory: str = "queue", attention: bool = True, push: float = 0.0)
         for name, parameter in model.body.named_parameters():
             if "gate" in name and "bias" in name:
                 parameter += push
+    return model
+
+
+WORDS = ("counterrevolutionary", "internationalisation", "a")
+
+
+def two_memories() -> Transducer:
+    """A model of long words with two memories under one controller."""
+    torch.manual_seed(0)
+    sizes = {"hidden": 12, "memory_width": 8, "embedding": 8, "memories": 2}
+    model = Transducer(TransducerConfig(memory="deque", **sizes), Vocabulary(WORDS, WORDS))
+    with torch.no_grad():
+        for parameter in model.body.parameters():
+            parameter *= 3
+    return model
+
+
+def line_model() -> LanguageModel:
+    """A language model of lines of brackets and ring digits."""
+    torch.manual_seed(2)
+    config = TransducerConfig(memory="stack", hidden=12, memory_width=8, embedding=8)
+    vocabulary = Vocabulary((), tuple("()1CO="))
+    model = LanguageModel(config, vocabulary, {"task": "lines.txt"}, TextForm())
+    with torch.no_grad():
+        model.output_table.weight.normal_(std=2)
     return model
 
 

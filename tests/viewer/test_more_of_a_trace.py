@@ -7,8 +7,7 @@ import torch
 
 from pushpop.models.text import attention_weights
 from pushpop.viewer.layout import hues
-from pushpop.viewer.tracing import Example, generate, open_model, trace
-from pushpop.viewer.unused import remark
+from pushpop.viewer.tracing import Example, generate, open_model, remark, trace
 from tests.viewer.models import random_model, text_model
 
 

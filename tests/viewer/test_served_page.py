@@ -82,12 +82,12 @@ def test_bad_input_is_explained_and_mended(visit: Visitor, address: str) -> None
     page.locator("#input").fill("a1 banana")
     page.locator("#run").click()
     expect(page.locator("#error")).to_have_text("unknown source symbol 'banana'")
-    expect(page.locator(".result")).to_have_count(0)  # nothing is left of the old answer
-    expect(page.locator("#page-models .panel .verdict")).to_be_hidden()
-    expect(page.locator("#page-models .downloads")).to_be_hidden()
+    expect(page.locator("#page-models")).to_have_class("stale")  # the old answer, grown pale
+    expect(page.locator("#page-models .panel .verdict")).to_contain_text("12 symbols")
     page.locator("#input").fill("a1 a2")
     page.locator("#run").click()
     expect(page.locator("#error")).to_be_hidden()
+    expect(page.locator("#page-models")).not_to_have_class("stale")
     expect(page.locator("#page-models .panel .verdict")).to_contain_text("2 symbols")
     # Chromium itself reports the 422 on the console; nothing else may be there.
     assert all("422" in problem for problem in visited.problems)
@@ -100,7 +100,7 @@ def test_a_server_that_has_gone_is_reported(visit: Visitor, address: str) -> Non
     visited.page.context.set_offline(True)
     visited.page.locator("#run").click()
     expect(visited.page.locator("#error")).to_contain_text("is pushpop serve still running?")
-    expect(visited.page.locator("#page-models .panel")).to_be_hidden()
+    expect(visited.page.locator("#page-models")).to_have_class("stale")
     visited.problems.clear()
 
 

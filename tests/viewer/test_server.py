@@ -1,6 +1,7 @@
 """The server's API, and what it refuses."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from pushpop.memory import MEMORIES
 from pushpop.tasks.registry import TASKS
 from pushpop.viewer.server import LARGEST_REQUEST, LONGEST, MEDIA_TYPES, make_app
 from pushpop.viewer.tracing import Entry, Example, generate, trace
-from tests.viewer.models import entries, text_model
+from tests.viewer.models import entries, line_model, text_model
 
 MODELS = entries()
 APP = make_app(MODELS, hosts=["testserver"])
@@ -76,6 +77,45 @@ def test_a_model_of_text_has_no_task_and_its_own_separator() -> None:
     assert told["separators"] == ["", ""]
 
 
+@pytest.fixture(scope="module")
+def lines() -> Iterator[TestClient]:
+    models = {"lines": Entry("lines", line_model(), None), "own": Entry("own", text_model(), None)}
+    with TestClient(make_app(models), base_url="http://localhost") as found:
+        yield found
+
+
+def test_a_language_model_generates_a_line_that_is_then_traced(lines: TestClient) -> None:
+    listed = {model["name"]: model for model in lines.get("/api/models").json()["models"]}
+    assert (listed["lines"]["form"], listed["lines"]["separator"]) == ("lm", "")
+    wish = {"model": "lines", "prefix": "C(", "temperature": 0.5, "seed": 4}
+    drawn = ask(lines, "lines", **wish)
+    options = {"prefix": "C(", "temperature": 0.5, "seed": 4, "max_length": LONGEST}
+    assert drawn["line"] == line_model().generate(1, **options)[0]
+    told = ask(lines, "trace", model="lines", input=drawn["line"])
+    assert [step["symbol"] for step in told["steps"][1:]] == list(drawn["line"])
+    assert {cell["symbol"] for cell in told["cells"]} == {"<s>", *drawn["line"]}
+    assert len({told["hues"][symbol] for symbol in drawn["line"]}) == len(set(drawn["line"]))
+    assert all(step["output"]["right"] is None for step in told["steps"])
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({"model": "own"}, 422, "own: no language model"),
+        ({"model": "nobody"}, 404, "unknown model 'nobody'"),
+        ({"model": "lines", "prefix": "C["}, 422, "prefix: unknown symbol '['"),
+        ({"model": "lines", "prefix": "C" * 501}, 422, "prefix: 501 symbols"),
+        ({"model": "lines", "temperature": 0}, 422, "temperature: Input should be greater"),
+    ],
+)
+def test_what_cannot_be_generated_is_answered_in_words(
+    lines: TestClient, body: dict[str, Any], status: int, words: str
+) -> None:
+    answer = lines.post("/api/lines", json=body)
+    assert answer.status_code == status
+    assert words in answer.json()["error"]
+
+
 def test_a_typed_source_is_judged_by_the_models_own_task(client: TestClient) -> None:
     told = ask(client, "trace", model="reverse-stack", input="a1 a2 a3")
     assert told["target"] == ["a3", "a2", "a1"]
@@ -101,9 +141,27 @@ def test_a_trace_can_be_had_as_a_file(client: TestClient, kind: str) -> None:
 def test_the_documentation_is_served_where_it_is_there(client: TestClient) -> None:
     assert "viewer.md" in client.get("/api/models").json()["docs"]
     answer = client.get("/docs/viewer.md")
-    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
-    assert answer.text.startswith("# Seeing the memory work")
-    assert client.get("/docs/gallery.html").headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert '<h1 id="seeing-the-memory-work">Seeing the memory work</h1>' in answer.text
+    assert "<th>extension</th>" in answer.text
+
+
+def test_links_of_the_documentation_lead_to_pages_headings_and_pictures(client: TestClient) -> None:
+    listed = client.get("/api/models").json()["docs"]
+    texts = {name: client.get(f"/docs/{name}").text for name in listed}
+    assert 'href="memory.md#from-zero"' in texts["viewer.md"]
+    assert 'href="viewer.md"' in texts["README.md"]
+    for text in texts.values():
+        for link in re.findall(r'(?:href|src)="([^"]+)"', text.partition("<main>")[2]):
+            page, _, heading = link.partition("#")
+            if ":" in page:  # another site
+                continue
+            if page.endswith((".png", ".gif", ".svg")):
+                assert client.head(f"/docs/{page}").headers["content-type"].startswith("image/")
+            elif heading and page:
+                assert f'id="{heading}"' in texts[page], link
+            else:
+                assert not page or page in texts
 
 
 @pytest.mark.parametrize(

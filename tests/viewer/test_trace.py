@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pushpop.errors import InputError
-from pushpop.layers import MemoryRNN
+from pushpop.layers import LayeredState, MemoryRNN
 from pushpop.memory import NeuralDeque, NeuralQueue, NeuralStack
 from pushpop.memory.backends import reference
 from pushpop.viewer.intervals import Replay
@@ -147,15 +147,31 @@ def test_a_model_without_a_memory_has_no_cells() -> None:
     assert told.output == tuple(lively_model("lstm-3").transduce(["a b"])[0].split())
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [("lstm-1", "no memory"), ("heads-2", "several memories"), ("layers-2", "several memories")],
-)
-def test_a_model_without_one_memory_says_why_there_is_no_picture(body: str, words: str) -> None:
-    told = trace(lively_model(body), example("a b"))
-    assert (told.memory, told.picture) == ("none", "none")
-    assert words in told.note
+def test_a_model_without_a_memory_says_why_there_is_no_picture() -> None:
+    told = trace(lively_model("lstm-1"), example("a b"))
+    assert (told.memory, told.picture, told.others) == ("none", "none", ())
+    assert "no memory" in told.note
     assert all(step.gates == () for step in told.steps)
+
+
+@pytest.mark.parametrize("body", ["heads-2", "layers-2", "memories-2"])
+def test_each_of_several_memories_is_told_with_the_strengths_that_it_had(body: str) -> None:
+    model = lively_model(body)
+    told = trace(model, example("a b c c b a b"), max_length=0)
+    assert len(told.all_memories()) == 2
+    ids = [0, *(model.vocabulary.encode_source(told.source) + 2).tolist(), 1]
+    state = None
+    for input_id in ids:
+        _, state = model.step(torch.tensor([input_id]), state)
+    layers = state if isinstance(state, LayeredState) else [state]
+    wanted = [row.detach() for layer in layers for row in layer.memory.strengths]
+    for memory, strengths in zip(told.all_memories(), wanted, strict=True):
+        assert [step.output for step in memory.steps] == [step.output for step in told.steps]
+        live = dense(memory)[0][-1]
+        torch.testing.assert_close(
+            live[live > 0].sort().values, strengths[strengths > 0].sort().values
+        )
+    assert told.steps[2].gates != told.others[0].steps[2].gates
 
 
 def test_a_trace_is_json() -> None:

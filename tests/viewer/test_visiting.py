@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from pushpop.viewer.tracing import Entry, open_models
 from tests.viewer.conftest import PHONE, listening
-from tests.viewer.models import text_model
+from tests.viewer.models import WORDS, line_model, text_model, two_memories
 from tests.viewer.pages import Visitor, ready
 
 
@@ -20,6 +20,8 @@ def own_data() -> Iterator[str]:
     models = {
         "attends": Entry("attends", text_model(), "pairs.tsv"),
         "idle": Entry("idle", text_model(push=-20.0), "pairs.tsv"),
+        "lines": Entry("lines", line_model(), "lines.txt"),
+        "two": Entry("two", two_memories(), "words.tsv"),
     }
     with listening(models=models) as port:
         yield f"http://127.0.0.1:{port}"
@@ -59,7 +61,7 @@ def test_there_are_links_to_the_documentation_and_the_paper(visit: Visitor, trai
     expect(links.first).to_have_attribute("href", "docs/viewer.md")
     expect(links.last).to_have_attribute("href", "https://arxiv.org/abs/1506.02516")
     links.first.click()
-    expect(page.locator("body")).to_contain_text("# Seeing the memory work")
+    expect(page.locator("h1")).to_have_text("Seeing the memory work")
 
 
 def test_an_address_shows_a_model_an_input_and_a_step(visit: Visitor, trained: str) -> None:
@@ -162,6 +164,66 @@ def test_a_model_of_own_data_is_read_and_written_as_its_data(visit: Visitor, own
     expect(page.locator("#page-models .verdict")).to_contain_text("3 symbols")
     shown = page.locator(".result output").inner_text().replace("<unk>", "")
     assert shown.strip() == (said.strip() or "nothing")
+
+
+def test_a_language_model_generates_lines_and_shows_its_memory(
+    visit: Visitor, own_data: str
+) -> None:
+    page = ready(visit, f"{own_data}/#model=lines")
+    expect(page.locator("#page-models .field.long")).to_contain_text("Line")
+    expect(page.locator("#task")).to_be_hidden()
+    first = page.locator("#input").input_value()
+    page.locator("#prefix").fill("C(")
+    page.locator("#generate").click()
+    page.wait_for_function("document.querySelector('#input').value.startsWith('C(')")
+    assert page.locator("#seed").input_value() == "1"  # another line than the first
+    assert page.locator("#input").input_value() != first
+    line = page.locator("#input").input_value()
+    expect(page.locator(".result output")).to_have_text(line)
+    cells = page.evaluate("pushpop.bench.player.panels[0].trace.cells.map((one) => one.symbol)")
+    assert cells == ["<s>", *line]
+
+
+def test_each_of_two_memories_has_a_picture_and_they_keep_step(
+    visit: Visitor, own_data: str
+) -> None:
+    page: Page = visit(f"{own_data}/#model=two&input={WORDS[0]}+{WORDS[1]}").page
+    expect(page.locator("#page-models .panel")).to_have_count(2)
+    expect(page.locator("#page-models .verdict")).to_contain_text(
+        ["memory 1 of 2", "memory 2 of 2"]
+    )
+    page.locator("#page-models").get_by_label("first step", exact=True).click()
+    for panel in page.locator("#page-models .panel").all():
+        expect(panel.locator(".what .count")).to_contain_text("Step 1 of")
+
+
+def test_long_words_are_cut_short_not_squeezed(visit: Visitor, own_data: str) -> None:
+    page: Page = visit(f"{own_data}/#model=two&input={WORDS[0]}+{WORDS[1]}").page
+    expect(page.locator("#page-models .panel")).to_have_count(2)
+    squeezed = page.evaluate(
+        """() => {
+          const panel = pushpop.bench.player.panels[0];
+          const said = [];
+          const real = panel.picture.getContext("2d");
+          const spy = new Proxy(real, {
+            get: (on, name) => {
+              const value = Reflect.get(on, name);
+              if (typeof value !== "function") return value;
+              return (...given) => {
+                if (name === "fillText" && given[3] < on.measureText(given[0]).width) {
+                  said.push(given[0]);
+                }
+                return value.apply(on, given);
+              };
+            },
+            set: (on, name, value) => Reflect.set(on, name, value),
+          });
+          panel.picture.getContext = () => spy;
+          panel.redraw();
+          return said;
+        }"""
+    )
+    assert squeezed == []
 
 
 def test_attention_is_drawn_and_told_beside_the_memory(visit: Visitor, own_data: str) -> None:

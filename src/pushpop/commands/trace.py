@@ -56,8 +56,7 @@ class Trace(Command):
     def execute(self) -> None:
         from pushpop.models import LanguageModel
         from pushpop.viewer.export import FORMATS, export
-        from pushpop.viewer.tracing import open_model, trace
-        from pushpop.viewer.unused import remark
+        from pushpop.viewer.tracing import open_model, remark, trace
 
         path = Path(self.out)
         if path.suffix.lower() not in FORMATS:
@@ -84,12 +83,10 @@ class Trace(Command):
             shown = f"{traced.source_text()} ||| {shown}"
         print(shown, flush=True)
         if traced.memory == "none":
-            what = "the model has no memory, so there is nothing to trace"
-            if entry.model.config.memory != "none":
-                what = "the model has several memories; only one can be traced"
-            raise InputError(f"{self.model}: {what}")
+            raise InputError(f"{self.model}: the model has no memory, so there is nothing to trace")
         export(traced, path)
-        for text in filter(None, (traced.note, remark(traced))):
+        notes = (memory.note for memory in traced.all_memories())
+        for text in dict.fromkeys(filter(None, (*notes, remark(traced)))):
             print(text)
         print(f"wrote {path}")
 

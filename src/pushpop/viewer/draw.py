@@ -1,6 +1,8 @@
-"""A trace as a picture, with the layout of the page's: symbols, the memory, gates. The animation is
-the same picture, uncovered step by step."""
+"""A trace as a picture, with the layout of the page's: symbols, the memories, their gates. The
+animation is the same picture, uncovered step by step."""
 
+from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from math import ceil
 from typing import Any
@@ -15,23 +17,14 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import MaxNLocator
 from PIL import Image, ImageDraw
 
-from pushpop.viewer.layout import (
-    GateRow,
-    Layout,
-    Rgb,
-    gate_rows,
-    hues,
-    lay_out,
-    position_range,
-    rgb,
-)
-from pushpop.viewer.tracing import Trace
-from pushpop.viewer.unused import remark
+from pushpop.viewer.layout import GateRow, Rgb, gate_rows, hues, lay_out, position_range, rgb
+from pushpop.viewer.tracing import Trace, remark
 
 INK, SOFT, LINE, PAPER = "#1c1c22", "#5d5d68", "#dcdad5", "#ffffff"
 GATE_COLOURS, WRONG = {"push": "#0b6e75", "pop": "#b4490f"}, "#c01631"  # other gates: SOFT
 NOT_SYMBOLS = ("start", "separator")
 READABLE = 70  # steps; longer traces show symbols as coloured ticks
+NARROW, BROAD = 0.34, 1.1  # inches of a step: with symbols of up to 5 letters, with the longest
 WIDEST_FRAME = 1000  # pixels; at least READABLE_DPI an inch
 DPI, READABLE_DPI = 130, 75
 MOST_FRAMES = 160
@@ -45,6 +38,8 @@ SETTINGS: dict[Any, Any] = {
     "font.size": 9,
     "text.parse_math": False,  # "$" is a symbol like any other
 }
+Panel = tuple[float, Callable[[Axes], None]]
+"""A part of the picture, as high as so many inches, and what draws it."""
 
 
 def picture(trace: Trace, kind: str) -> bytes:
@@ -69,11 +64,17 @@ def animation(trace: Trace) -> bytes:
     pale = Image.blend(whole, Image.new("RGB", whole.size, PAPER), PALE)
     whole, pale, last = _in_few_colours(whole, pale, last)
     n_steps, frames = len(trace.steps), []
-    windows = lay_out(trace).windows if trace.picture == "intervals" else []
+    memories = [memory for memory in trace.all_memories() if memory.picture == "intervals"]
+    places = [ax for ax in figure.axes if ax.get_label() == "intervals"]
+    windows = [
+        (ax, reached)
+        for ax, memory in zip(places, memories, strict=True)
+        for reached in lay_out(memory).windows
+    ]
     for t in range(0, n_steps - 1, ceil(n_steps / MOST_FRAMES)):
         frame = _uncovered(whole, pale, figure, trace, t + 1)
-        for window in windows:
-            box = _pixels(figure.axes[1], t, t + 1, window[t].low, window[t].high)
+        for ax, reached in windows:
+            box = _pixels(ax, t, t + 1, reached[t].low, reached[t].high)
             ImageDraw.Draw(frame).rectangle(box, outline=BLACK, width=2)
         frames.append(frame)
     durations = [STEP if n_steps <= READABLE else STEP // 2] * len(frames)
@@ -134,39 +135,34 @@ def _in_few_colours(*images: Image.Image) -> list[Image.Image]:
 
 
 def draw(trace: Trace) -> Figure:
-    """Symbols along the top, the memory below them, its gates at the foot."""
-    n_steps, colour = len(trace.steps), _Colours(trace)
-    rows = gate_rows(trace)
-    lines = max(map(len, rows), default=0)
-    layout = lay_out(trace) if trace.picture == "intervals" else None
-    tall = _memory_height(trace, layout)
-    heights = [0.62, *([tall] if tall else []), *[0.55 if lines == 2 else 0.28] * len(rows)]
-    attends = any(step.attention for step in trace.steps)
-    heights += [min(2.0, 0.16 * len(trace.source))] * attends
+    """Symbols along the top, the memories below them, each above its gates, attention at the
+    foot."""
+    n_steps, colour, memories = len(trace.steps), _colours(trace), trace.all_memories()
+    panels: list[Panel] = [(0.62, partial(_symbols, trace=trace, colour=colour))]
+    for number, memory in enumerate(memories, start=1):
+        panels += _memory_panels(memory, colour, f" {number}" if trace.others else "")
+    if any(step.attention for step in trace.steps):
+        height = min(2.0, 0.16 * len(trace.source))
+        panels.append((height, partial(_attention, trace=trace, colour=colour)))
+    heights = [height for height, _ in panels]
     # A line of text under a trace needs a place of its own.
-    text = trace.note or remark(trace)
-    wide = min(16, max(4.5, 0.9 + 0.34 * n_steps))
+    text = " ".join(dict.fromkeys(filter(None, [*(one.note for one in memories), remark(trace)])))
+    longest = max(len(step.symbol) for step in trace.steps)
+    column = min(BROAD, max(NARROW, NARROW * longest / 5))
+    wide = min(16, max(4.5, 0.9 + column * n_steps))
     below = 0.75 + (0.1 + 0.15 * ceil(len(text) / (15 * wide)) if text else 0)
     figure = Figure(figsize=(wide, sum(heights) + below))
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
-    longest = max((len(bar.label) for row in rows for bar in row), default=0)
-    labels = min(2.0, 0.75 + max(0, longest - 5) / 24)  # inches
+    bars = [bar for memory in memories for row in gate_rows(memory) for bar in row]
+    labels = min(2.0, 0.75 + max(0, max((len(bar.label) for bar in bars), default=0) - 5) / 24)
     figure.subplots_adjust(left=labels / figure.get_figwidth(), right=0.99, hspace=0.08,
                            bottom=(below - 0.35) / figure.get_figheight(),
                            top=1 - 0.35 / figure.get_figheight())  # fmt: skip
-    for ax in axes:
+    for ax, (_, paint) in zip(axes, panels, strict=True):
         ax.set_xlim(0, n_steps)
         ax.spines[:].set_visible(False)
         ax.tick_params(length=0, colors=SOFT, labelbottom=False)
-    _symbols(axes[0], trace, colour)
-    if layout is not None:
-        _bands(axes[1], trace, layout, colour)
-    elif tall:
-        _places(axes[1], trace, colour)
-    for row, ax in zip(rows, axes[len(axes) - attends - len(rows) :], strict=False):
-        _gates(ax, trace, row)
-    if attends:
-        _attention(axes[-1], trace, colour)
+        paint(ax)
     axes[-1].tick_params(labelbottom=True)
     axes[-1].set_xlabel("step", color=SOFT)
     stride = 1 if n_steps <= 40 else 5 if n_steps <= READABLE else 50
@@ -180,61 +176,70 @@ def draw(trace: Trace) -> Figure:
 
 
 def _title(trace: Trace) -> str:
-    return f"{trace.model} ({trace.memory})"
+    several = f"{len(trace.others) + 1} memories: " if trace.others else ""
+    return f"{trace.model} ({several}{trace.memory})"
 
 
-def _memory_height(trace: Trace, layout: Layout | None) -> float:
-    """Inches; 0 where there is no picture of the memory."""
-    if layout is not None:
-        return min(4.6, max(1.2, 0.32 * (layout.high - layout.low)))
-    low, high = position_range(trace)
-    return min(4.6, max(1.2, 0.3 * (high - low + 1))) if trace.picture == "positions" else 0.0
+Colour = Callable[..., Rgb]
 
 
-class _Colours:
-    """The colours of symbols and of cells."""
+def _colours(trace: Trace) -> Colour:
+    """Colours of symbols, by the part of the trace in which they are read; not bright: pale."""
+    known = hues(trace)
 
-    def __init__(self, trace: Trace) -> None:
-        self.cells, self.hues = trace.cells, hues(trace)
+    def colour(symbol: str, part: str = "", bright: bool = True) -> Rgb:
+        return rgb(None if part in NOT_SYMBOLS else known.get(symbol), bright)
 
-    def symbol(self, symbol: str, part: str = "") -> Rgb:
-        return rgb(None if part in NOT_SYMBOLS else self.hues.get(symbol), bright=True)
-
-    def cell(self, number: int, bright: bool) -> Rgb:
-        cell = self.cells[number]
-        return rgb(None if cell.part in NOT_SYMBOLS else self.hues.get(cell.symbol), bright)
+    return colour
 
 
-def _symbols(ax: Axes, trace: Trace, colour: _Colours) -> None:
-    readable = len(trace.steps) <= READABLE
-    longest = max(len(step.symbol) for step in trace.steps)
-    size = min(8.0, 21 / longest) if len(trace.steps) <= 40 else min(6.0, 14 / longest)
+def _memory_panels(trace: Trace, colour: Colour, number: str) -> list[Panel]:
+    """The memory, if it can be drawn, and a row for each end or gate."""
+    panels: list[Panel] = []
+    if trace.picture == "intervals":
+        layout = lay_out(trace)
+        height = min(4.6, max(1.2, 0.32 * (layout.high - layout.low)))
+        panels.append((height, partial(_bands, trace=trace, colour=colour, number=number)))
+    elif trace.picture == "positions":
+        low, high = position_range(trace)
+        height = min(4.6, max(1.2, 0.3 * (high - low + 1)))
+        panels.append((height, partial(_places, trace=trace, colour=colour, number=number)))
+    rows = gate_rows(trace)
+    height = 0.55 if max(map(len, rows), default=0) == 2 else 0.28
+    return panels + [(height, partial(_gates, trace=trace, row=row)) for row in rows]
+
+
+def _symbols(ax: Axes, trace: Trace, colour: Colour) -> None:
+    n_steps, right = len(trace.steps), {True: None, False: WRONG, None: None}
+    column = (ax.figure.get_figwidth() - 0.9) / n_steps  # type: ignore[union-attr]
+    shown = max(3, int(15 * column))  # letters
+    longest = min(shown, max(len(step.symbol) for step in trace.steps))
+    size = min(8.0 if n_steps <= 40 else 6.0, 62 * column / longest)
     for t, step in enumerate(trace.steps):
-        rows: list[tuple[float, str, Rgb, bool | None]] = [
-            (1.0, step.symbol, colour.symbol(step.symbol, step.part), None)
-        ]
+        rows: list[tuple[float, str, str, str | None]] = [(1.0, step.symbol, step.part, None)]
         if step.output is not None:
-            out = step.output
-            rows.append((0.0, out.symbol, colour.symbol(out.symbol), out.right))
-        for y, symbol, face, right in rows:
-            edge = WRONG if right is False else "none"
+            rows.append((0.0, step.output.symbol, "", right[step.output.right]))
+        for y, symbol, part, edge in rows:
             ax.add_patch(
-                FancyBboxPatch((t + 0.06, y + 0.08), 0.88, 0.84, facecolor=face, edgecolor=edge,
-                               boxstyle="round,pad=0,rounding_size=0.1", linewidth=1.6)
+                FancyBboxPatch((t + 0.06, y + 0.08), 0.88, 0.84, facecolor=colour(symbol, part),
+                               edgecolor=edge or "none", linewidth=1.6,
+                               boxstyle="round,pad=0,rounding_size=0.1")
             )  # fmt: skip
-            if readable:
-                shown = f"×{symbol}" if right is False else symbol
-                ax.text(t + 0.5, y + 0.47, shown, ha="center", va="center", fontsize=size,
+            if n_steps <= READABLE:
+                text = f"×{symbol}" if edge else symbol
+                text = text if len(text) <= shown + 1 else f"{text[:shown]}…"
+                ax.text(t + 0.5, y + 0.47, text, ha="center", va="center", fontsize=size,
                         family="monospace", color=INK)  # fmt: skip
     ax.set_ylim(0, 2)
     ax.set_yticks([1.5, 0.5], ["in", "out"])
 
 
-def _bands(ax: Axes, trace: Trace, layout: Layout, colour: _Colours) -> None:
+def _bands(ax: Axes, trace: Trace, colour: Colour, number: str) -> None:
+    layout = lay_out(trace)
     held = [_box(span.start, span.stop, span.low, span.high) for span in layout.spans]
-    faces = [colour.cell(span.cell, bright=False) for span in layout.spans]
+    faces = [_of_cell(colour, trace, span.cell, bright=False) for span in layout.spans]
     seen = [_box(part.step, part.step + 1, part.low, part.high) for part in layout.seen]
-    shades = [colour.cell(part.cell, bright=True) for part in layout.seen]
+    shades = [_of_cell(colour, trace, part.cell, bright=True) for part in layout.seen]
     thick = len(trace.steps) <= READABLE
     ax.add_collection(PolyCollection(held, facecolors=faces, edgecolors=PAPER,
                                      linewidths=0.7 if thick else 0.0))  # fmt: skip
@@ -243,26 +248,25 @@ def _bands(ax: Axes, trace: Trace, layout: Layout, colour: _Colours) -> None:
         steps = [windows[0].step, *(window.step + 1 for window in windows)]
         for edges in ([w.low for w in windows], [w.high for w in windows]):
             ax.stairs(edges, steps, baseline=None, color=INK, linewidth=1.1 if thick else 0.6)
-    if thick:
-        _names(ax, trace, layout)
+    named: set[int] = set()
+    for span in layout.spans if thick else ():
+        # A band's symbol stands where the band begins, or later, where it is thick enough.
+        if span.cell not in named and span.high - span.low >= 0.25:
+            named.add(span.cell)
+            ax.text(span.start + 0.12, (span.low + span.high) / 2, trace.cells[span.cell].symbol,
+                    va="center", clip_on=True, fontsize=6.5, family="monospace",
+                    color=INK)  # fmt: skip
+    ax.set_label("intervals")
     ax.set_ylim(layout.low - 0.05, layout.high + 0.05)
-    ax.set_ylabel("memory", color=SOFT)
+    ax.set_ylabel(f"memory{number}", color=SOFT)
 
 
-def _names(ax: Axes, trace: Trace, layout: Layout) -> None:
-    """A band's symbol where the band begins, if it is thick and long enough."""
-    named = set()
-    for span in layout.spans:
-        symbol = trace.cells[span.cell].symbol
-        ends = max(other.stop for other in layout.spans if other.cell == span.cell)
-        if span.cell in named or span.high - span.low < 0.25 or ends - span.start < 1:
-            continue
-        named.add(span.cell)
-        ax.text(span.start + 0.12, (span.low + span.high) / 2, symbol, va="center", clip_on=True,
-                fontsize=6.5, family="monospace", color=INK)  # fmt: skip
+def _of_cell(colour: Colour, trace: Trace, number: int, bright: bool) -> Rgb:
+    cell = trace.cells[number]
+    return colour(cell.symbol, cell.part, bright)
 
 
-def _places(ax: Axes, trace: Trace, colour: _Colours) -> None:
+def _places(ax: Axes, trace: Trace, colour: Colour, number: str) -> None:
     """What lies at each position, as thick as it weighs; position 0, which is read, is bright."""
     boxes, faces = [], []
     low, high = position_range(trace)
@@ -273,8 +277,9 @@ def _places(ax: Axes, trace: Trace, colour: _Colours) -> None:
             base = position - 0.5 + gap / 2
             unit = (1 - gap) / max(1.0, total)
             rest = max(0.0, total - sum(weight for _, weight in shares))
-            parts = [(colour.cell(cell, position == 0), weight) for cell, weight in shares]
-            for face, weight in (*parts, (rgb(None, position == 0), rest)):
+            bright = position == 0
+            parts = [(_of_cell(colour, trace, cell, bright), weight) for cell, weight in shares]
+            for face, weight in (*parts, (rgb(None, bright), rest)):
                 boxes.append(_box(t, t + 1, base, base + weight * unit))
                 faces.append(face)
                 base += weight * unit
@@ -282,7 +287,7 @@ def _places(ax: Axes, trace: Trace, colour: _Colours) -> None:
                 middle = position - 0.5 + gap / 2 + shares[0][1] * unit / 2
                 ax.text(t + 0.5, middle, trace.cells[shares[0][0]].symbol, ha="center",
                         va="center", clip_on=True, fontsize=5.5, family="monospace",
-                        color=INK if position == 0 else SOFT)  # fmt: skip
+                        color=INK if bright else SOFT)  # fmt: skip
     ax.add_collection(PolyCollection(boxes, facecolors=faces, edgecolors="none", linewidths=0.0))
     if thick:
         edges = [place - 0.5 for place in range(low, high + 2)]
@@ -291,7 +296,7 @@ def _places(ax: Axes, trace: Trace, colour: _Colours) -> None:
         ax.axhline(edge, color=INK, linewidth=1.1 if thick else 0.6)
     ax.set_ylim(low - 0.55, high + 0.55)
     ax.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
-    ax.set_ylabel("position", color=SOFT)
+    ax.set_ylabel(f"position{number}", color=SOFT)
 
 
 def _gates(ax: Axes, trace: Trace, row: GateRow) -> None:
@@ -308,14 +313,14 @@ def _gates(ax: Axes, trace: Trace, row: GateRow) -> None:
         label.set_color(GATE_COLOURS.get(bar.sort, SOFT))
 
 
-def _attention(ax: Axes, trace: Trace, colour: _Colours) -> None:
+def _attention(ax: Axes, trace: Trace, colour: Colour) -> None:
     """A row for each source symbol, as bright as it weighs where something is written."""
     boxes, faces = [], []
     for t, step in enumerate(trace.steps):
         for place, weight in step.attention:
             boxes.append(_box(t, t + 1, place, place + 1))
             pale = (1 - weight) * 0.88
-            face = colour.symbol(trace.source[place])
+            face = colour(trace.source[place])
             faces.append(tuple(part + (1 - part) * pale for part in face))
     ax.add_collection(PolyCollection(boxes, facecolors=faces, edgecolors=PAPER, linewidths=0.3))
     ax.set_ylim(len(trace.source), 0)

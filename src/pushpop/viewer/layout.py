@@ -125,41 +125,43 @@ def gate_rows(trace: Trace) -> list[GateRow]:
 def hues(trace: Trace) -> dict[str, float]:
     """A hue in degrees for every symbol.
 
-    A target symbol that a grammar has for a source symbol takes its hue. Any other that is written
-    but never read from the source takes the hue of what it came from when it was first written: of
-    the source symbol that was attended to most, or else of the cell that most of the read was.
+    The symbols of the source, or of the line that a language model reads, have hues of their own. A
+    target symbol that a grammar has for a source symbol takes its hue. Any other that is written
+    but never read from the source takes the hue of what it came from when it was first written, if
+    that is known: of the source symbol that was attended to most, or else of the cell that most of
+    the read was.
     """
-    order = list(dict.fromkeys(trace.source))
-    known = {symbol: hue_of(place, len(order)) for place, symbol in enumerate(order)}
+    line = (step.symbol for step in trace.steps if step.part == "target")
+    origins = {symbol: symbol for symbol in trace.source or line}
     for target, source in _twins(trace.task).items():
-        if source in known and target not in known:
-            known[target] = known[source]
+        if source in origins:
+            origins.setdefault(target, source)
     for before, step in zip(trace.steps, trace.steps[1:], strict=False):
         written = step.output.symbol if step.output else END
-        if written == END or written in known:
+        if written == END or written in origins:
             continue
         cells = [(weight, cell) for read in before.reads for cell, weight in read]
         attended = [(weight, place) for place, weight in step.attention]
-        seen = trace.cells[max(cells)[1]].symbol if cells else ""
+        seen = trace.cells[max(cells)[1]].symbol if cells and trace.source else ""
         seen = trace.source[max(attended)[1]] if attended else seen
-        known[written] = known.get(seen, hue_of(len(known), len(known) + 1))
-    return known
+        origins[written] = origins.get(seen, written)
+    row = {symbol: place for place, symbol in enumerate(dict.fromkeys(origins.values()))}
+    return {symbol: hue_of(row[origin], len(row)) for symbol, origin in origins.items()}
 
 
 @cache
 def _twins(task: str | None) -> dict[str, str]:
     """Target symbols and the source symbols that a task's grammar writes them for."""
     known = TASKS[task]() if task in TASKS else None
-    if not isinstance(known, GrammarTask):
-        return {}
-    pairs = [
-        [
+    twins = {}
+    for rule in known.grammar.rules if isinstance(known, GrammarTask) else ():
+        source, target = (
             [symbol for symbol in side if isinstance(symbol, str)]
             for side in (rule.source, rule.target)
-        ]
-        for rule in known.grammar.rules
-    ]
-    return {target[0]: source[0] for source, target in pairs if len(source) == len(target) == 1}
+        )
+        if len(source) == len(target) == 1:
+            twins[target[0]] = source[0]
+    return twins
 
 
 def hue_of(place: int, count: int) -> float:

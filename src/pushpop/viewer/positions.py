@@ -6,6 +6,7 @@ wide, with a row for each value: in row n the value of step n is 1 and all other
 known by the step that wrote them.
 """
 
+from collections.abc import Iterator
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -49,12 +50,9 @@ class PositionReplay:
         self.kept: list[_Kept] = []
         self.linear = True  # whether the weights explain what the model read
 
+    @torch_threads(1)
     def step(self, value: Tensor, gates: Tensor, read: Tensor) -> None:
-        """What the model wrote [D], its gates [G], and what it read [D]."""
-        with torch_threads(1):
-            self._step(value, gates, read)
-
-    def _step(self, value: Tensor, gates: Tensor, read: Tensor) -> None:
+        """What the model wrote [D], its gates [1, G], and what it read [D]."""
         t, row = len(self.written), len(self.followed)
         values = torch.zeros(row + self.spare, 1, 1, dtype=self.dtype)
         values[row] = 1
@@ -94,17 +92,17 @@ class PositionReplay:
         read = (read_weights >= SMALLEST).nonzero()[:, 0]
         order = read[read_weights[read].argsort(descending=True, stable=True)]
         mixture = zip(self.followed[order].tolist(), read_weights[order].tolist(), strict=True)
-        return _Kept(
-            torch.tensor(positions)[chosen], totals[chosen], top.values,
-            self.followed[top.indices], tuple(mixture),
-        )  # fmt: skip
+        places, cells = torch.tensor(positions)[chosen], self.followed[top.indices]
+        return _Kept(places, totals[chosen], top.values, cells, tuple(mixture))
 
     def moments(self) -> tuple[list[Moment], int | None]:
         """All steps, and how far from position 0 they reach, if something had to be left out."""
         for cell, until in zip(self.written, self.until, strict=True):
             cell.gone = None if until == len(self.kept) else until
         reach = self._reach()
-        moments = [Moment(reads=(kept.read,), places=_places(kept, reach)) for kept in self.kept]
+        moments = [
+            Moment(reads=(kept.read,), places=tuple(_places(kept, reach))) for kept in self.kept
+        ]
         return moments, reach
 
     def _reach(self) -> int | None:
@@ -118,16 +116,9 @@ class PositionReplay:
         return max(0, int((upto <= MOST).sum()) - 1)
 
 
-def _places(kept: _Kept, reach: int | None) -> tuple[Place, ...]:
-    columns = zip(
-        kept.positions.tolist(), kept.totals.tolist(), kept.cells.T.tolist(),
-        kept.weights.T.tolist(), strict=True,
-    )  # fmt: skip
-    return tuple(
-        Place(position, total, tuple(
-            (cell, weight) for cell, weight in zip(cells, weights, strict=True)
-            if weight >= SMALLEST
-        ))
-        for position, total, cells, weights in columns
-        if reach is None or abs(position) <= reach
-    )  # fmt: skip
+def _places(kept: _Kept, reach: int | None) -> Iterator[Place]:
+    columns = kept.positions, kept.totals, kept.cells.T, kept.weights.T
+    for position, total, cells, weights in zip(*(x.tolist() for x in columns), strict=True):
+        if reach is None or abs(position) <= reach:
+            shares = zip(cells, weights, strict=True)
+            yield Place(position, total, tuple(s for s in shares if s[1] >= SMALLEST))

@@ -1,100 +1,102 @@
-"""What a model's memory is told to do, step by step, and what became of it."""
+"""What a model's memories are told to do, step by step, and what became of it."""
 
-from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from pushpop.errors import InputError
-from pushpop.layers import MemoryRNN
+from pushpop.layers import LayeredState, MemoryRNN
+from pushpop.layers.memory_layer import MemoryLayer
 from pushpop.memory import Memory
 from pushpop.models import Transducer
-from pushpop.models.body import SourceState
+from pushpop.models.body import MemoryBody, SourceState
 from pushpop.viewer.intervals import Amounts, Moment, Replay, Written
 from pushpop.viewer.positions import PositionReplay
 
 NO_MEMORY_NOTE = "this model has no memory: there is nothing to picture"
-SEVERAL = "this model has several memories, and only one can be pictured"
 NOT_LINEAR = "reads something else than the mixture of values that its gates make"
 
 
-@dataclass
 class Recording:
-    """A memory, and all that it did."""
+    """A memory, and all that it did; of no memory, nothing."""
 
-    memory: str = "none"
-    picture: str = "none"  # how it can be drawn: "none", "intervals" or "positions"
-    note: str = ""  # why it cannot, in a sentence
-    gate_names: tuple[str, ...] = ()
-    push_ends: tuple[str, ...] = ()  # of a memory that is drawn as intervals
-    read_ends: tuple[str, ...] = ()
-    gates: list[Amounts] = field(default_factory=list)  # a number for each of the gate names
-    moments: list[Moment] = field(default_factory=list)
-    written: list[Written] = field(default_factory=list)
-    reach: int | None = None  # positions farther from 0 than this were left out
+    def __init__(self, memory: Memory[Any] | None, dtype: torch.dtype) -> None:
+        self.memory = "none" if memory is None else memory.kind
+        self.gate_names: tuple[str, ...] = () if memory is None else memory.gate_names
+        # Why it cannot be drawn, in a sentence.
+        self.note = NO_MEMORY_NOTE if memory is None else why_no_picture(memory)
+        self.picture = "none" if memory is None or self.note else memory.picture
+        self.push_ends: tuple[str, ...] = ()  # of a memory that is drawn as intervals
+        self.read_ends: tuple[str, ...] = ()
+        self.gates: list[Amounts] = []  # a number for each of the gate names
+        self.moments: list[Moment] = []  # of a memory that is drawn
+        self.written: list[Written] = []
+        self.reach: int | None = None  # positions farther from 0 than this are left out
+        self.replay: Replay | PositionReplay | None = None
+        if memory is not None and self.picture == "intervals":
+            self.push_ends, self.read_ends = memory.push_ends, memory.read_ends
+            self.replay = Replay(memory.push_ends, memory.read_ends, dtype)
+        elif memory is not None and self.picture == "positions":
+            self.replay = PositionReplay(memory, dtype)
+
+    def step(self, values: Tensor, gates: Tensor, read: Tensor) -> None:
+        """Record what was written [V, D], the gates [G], and what was read, all its numbers."""
+        amounts = tuple(gates.tolist())
+        if not all(map(isfinite, amounts)):
+            raise InputError("the model's gates are not numbers: its weights are damaged")
+        self.gates.append(amounts)
+        if isinstance(self.replay, Replay):
+            n_pushes = len(self.push_ends)
+            self.moments.append(self.replay.step(amounts[:n_pushes], amounts[n_pushes:]))
+        elif self.replay is not None:
+            self.replay.step(values[0], gates[None], read)
+
+    def finish(self) -> None:
+        """Collect what only the whole run tells."""
+        if isinstance(self.replay, PositionReplay) and not self.replay.linear:
+            self.picture = "none"
+            self.note = f"memory {self.memory!r} {NOT_LINEAR}: only its gates are shown"
+        elif self.replay is not None:
+            self.written = self.replay.written
+        if self.picture == "positions" and isinstance(self.replay, PositionReplay):
+            self.moments, self.reach = self.replay.moments()
 
 
 class Recorder:
     """Asks a model for its gates after each step, and runs them again for the picture."""
 
     def __init__(self, model: Transducer) -> None:
-        self.body = _only_layer(model)
-        self.intervals: Replay | None = None
-        self.positions: PositionReplay | None = None
-        self.recording = recording = Recording()
-        if self.body is None:
-            several = model.config.memory != "none"
-            recording.note = SEVERAL if several else NO_MEMORY_NOTE
-            return
-        memory, dtype = self.body.memory, model.output_table.weight.dtype
-        recording.memory, recording.gate_names = memory.kind, memory.gate_names
-        recording.note = why_no_picture(memory)
-        if recording.note:
-            return
-        recording.picture = memory.picture
-        if memory.picture == "intervals":
-            recording.push_ends, recording.read_ends = memory.push_ends, memory.read_ends
-            self.intervals = Replay(memory.push_ends, memory.read_ends, dtype)
-        else:
-            self.positions = PositionReplay(memory, dtype)
+        self.layers = memory_layers(model)
+        memories = [layer.memory for layer in self.layers for _ in range(layer.num_memories)]
+        dtype = model.output_table.weight.dtype
+        self.recordings = [Recording(memory, dtype) for memory in memories]
+        self.recordings = self.recordings or [Recording(None, dtype)]
 
     def step(self, state: Any) -> None:
         """Record the step that left a model in this state."""
-        gates: Amounts = ()
-        moment = Moment()
-        if self.body is not None:
-            inner: Any = state.body if isinstance(state, SourceState) else state
-            values, squashed = (x.cpu() for x in self.body.controls(inner.parts[0]))
-            gates = tuple(squashed.flatten().tolist())
-            if not all(map(isfinite, gates)):
-                raise InputError("the model's gates are not numbers: its weights are damaged")
-            if self.intervals is not None:
-                n_pushes = len(self.intervals.push_ends)
-                moment = self.intervals.step(gates[:n_pushes], gates[n_pushes:])
-            if self.positions is not None:
-                self.positions.step(values[0, 0], squashed, inner.read.cpu().flatten())
-        self.recording.gates.append(gates)
-        self.recording.moments.append(moment)
+        body: Any = state.body if isinstance(state, SourceState) else state
+        recordings = iter(self.recordings)
+        states = body if isinstance(body, LayeredState) else [body]
+        for layer, layer_state in zip(self.layers, states, strict=False):
+            values, gates = (x.cpu() for x in layer.controls(layer_state.parts[0]))
+            reads = layer_state.read.cpu().reshape(layer.num_memories, -1)
+            for parts in zip(values, gates, reads, strict=True):
+                next(recordings).step(*parts)
 
-    def finish(self) -> Recording:
-        """All of it."""
-        recording = self.recording
-        if self.intervals is not None:
-            recording.written = self.intervals.written
-        if self.positions is not None and self.positions.linear:
-            recording.moments, recording.reach = self.positions.moments()
-            recording.written = self.positions.written
-        elif self.positions is not None:
-            recording.picture = "none"
-            recording.note = f"memory {recording.memory!r} {NOT_LINEAR}: only its gates are shown"
-        return recording
+    def finish(self) -> list[Recording]:
+        """The memories, layer by layer; of a model without any, one that is none."""
+        for recording in self.recordings:
+            recording.finish()
+        return self.recordings
 
 
-def _only_layer(model: Transducer) -> MemoryRNN | None:
-    """The layer of a model whose body is one layer with one memory."""
-    body = model.body
-    if not isinstance(body, MemoryRNN):
-        return None
-    return body if len(body.layers) == body.num_memories == 1 else None
+def memory_layers(model: Transducer) -> list[MemoryLayer]:
+    """The layers of a model that have memories, in the order of its states."""
+    if isinstance(model.body, MemoryBody):
+        return [*model.body.all_heads()]
+    return model.body.layers if isinstance(model.body, MemoryRNN) else []
 
 
 def why_no_picture(memory: Memory[Any]) -> str:

@@ -4,15 +4,16 @@ A request names models and tasks; what the names stand for was loaded before the
 that nothing in a request ever reaches the file system. A request is refused that is too large, that
 takes too long, or that asks for another host: a page of another site can have its own name lead to
 this machine (DNS rebinding) and would then be allowed to read the answers. It cannot choose the
-Host header: that has the site's name.
+Host header: that has the site's name. (Starlette's TrustedHostMiddleware knows no IPv6 address and
+no server that listens at all of its machine's addresses; uvicorn limits no request's time.)
 """
 
 import asyncio
+import os
 import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
-from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -22,19 +23,20 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-import pushpop
 from pushpop.devices import find_device
 from pushpop.errors import InputError, did_you_mean
-from pushpop.models.text import source_symbols
+from pushpop.models import LanguageModel
+from pushpop.models.language_model import Sampling
 from pushpop.tasks import Task
 from pushpop.tasks.registry import TASKS
-from pushpop.viewer.export import FORMATS, page_data, served_page
-from pushpop.viewer.tracing import Entry, Example, Trace, generate, open_models, trace
+from pushpop.viewer.export import FORMATS, doc_page, local_docs, page_data, served_page
+from pushpop.viewer.tracing import Entry, Example, Trace, generate, open_models, read_input, trace
 
 LONGEST = 500  # symbols in a source
 MOST_CHARACTERS = 20_000  # of an input
@@ -49,7 +51,6 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", b"frame-ancestors 'none'"),
 )
-DOC_TYPES = {".md": "text/plain", ".html": "text/html"}
 MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "gif": "image/gif",
@@ -77,7 +78,8 @@ def listen(
         entry.model.to(where)
     with _bind(host, port) as listener:
         for entry in entries.values():  # compiles the kernels before the first visitor comes
-            first = entry.model.vocabulary.blank or entry.model.vocabulary.source[0]
+            vocabulary = entry.model.vocabulary
+            first = vocabulary.blank or (*vocabulary.source, *vocabulary.target)[0]
             trace(entry.model, Example((first,)), max_length=1)
         app = make_app(entries, hosts=(host, *allowed))
         settings = uvicorn.Config(
@@ -91,24 +93,17 @@ def listen(
 
 
 def _bind(host: str, port: int) -> socket.socket:
+    """Listen: who comes before the server has started waits instead of being refused."""
     try:
-        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address, family=family, backlog=128)
+    except socket.gaierror as error:
         raise InputError(f"host {host!r}: {error.strerror or error}") from None
-    family, kind, protocol, _, address = addresses[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(
-            128
-        )  # who comes before the server has started waits instead of being refused
     except OSError as error:
-        listener.close()
+        reason = os.strerror(error.errno) if error.errno else error
         raise InputError(
-            f"{host}:{port}: {error.strerror or error}; choose another with --port, or --port 0"
+            f"{host}:{port}: {reason}; choose another with --port, or --port 0"
         ) from None
-    return listener
 
 
 def _whole(value: Any) -> Any:
@@ -117,8 +112,10 @@ def _whole(value: Any) -> Any:
 
 
 Whole = Annotated[int, BeforeValidator(_whole)]
+Seed = Annotated[Whole, Field(ge=0, lt=2**53)]  # a JavaScript number
 Symbols = list[Annotated[str, Field(max_length=100)]]
 Name = Annotated[str, Field(max_length=200)]
+Text = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 
 
 class Problem(BaseModel):
@@ -139,10 +136,11 @@ class ModelInfo(BaseModel):
 
     name: str
     memory: str
+    form: str = Field(description="transducer, tagger or lm (a language model, which generates)")
     task: str | None = Field(description="the task it was trained on, if that can be generated")
     tasks: list[str] = Field(description="those whose sources it can read")
     parameters: int
-    symbols: int = Field(description="how many source symbols it knows")
+    symbols: int = Field(description="how many source symbols it knows, or symbols of lines")
     separator: str = Field(description="what stands between the symbols of an input")
     example: str = Field(description="some of them, as they are typed")
 
@@ -156,13 +154,18 @@ class Models(BaseModel):
     docs: list[str] = Field(description="pages under /docs")
 
 
-class GenerateRequest(BaseModel):
-    """An example of a task to generate."""
+class Asked(BaseModel):
+    """A request: exactly the fields that are described."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class GenerateRequest(Asked):
+    """An example of a task to generate."""
+
     task: Name
     length: Whole = Field(default=12, ge=1, le=LONGEST)
-    seed: Whole = Field(default=0, ge=0, lt=2**53)  # a JavaScript number
+    seed: Seed = 0
 
 
 class ExamplePair(BaseModel):
@@ -172,12 +175,27 @@ class ExamplePair(BaseModel):
     target: list[str]
 
 
-class TraceRequest(BaseModel):
+class LineRequest(Asked):
+    """A line for a language model to generate."""
+
+    model: Name
+    prefix: Text = ""
+    temperature: float = Field(default=1.0, gt=0, le=100)
+    seed: Seed = 0
+
+
+class Line(BaseModel):
+    """What a language model generated."""
+
+    line: str
+    finished: bool = Field(description="false: it was cut off at the limit")
+
+
+class TraceRequest(Asked):
     """A model to run on an input."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     model: Name
-    input: str = Field(max_length=MOST_CHARACTERS, description="a source as the model reads text")
+    input: Text = Field(description="a source, or a language model's line, as it reads text")
     target: Symbols | None = Field(
         default=None, max_length=2 * LONGEST + 50,
         description="the right one; marks the errors. By default that of the model's task",
@@ -199,25 +217,25 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
         docs_url=None,  # its page would come from another host
         redoc_url=None,
     )
-    app.add_middleware(SizeLimit, largest=LARGEST_REQUEST)
-    app.add_middleware(Guard, hosts=list(hosts))  # the last one added is the first to be met
+    app.add_middleware(Guard, hosts=list(hosts), largest=LARGEST_REQUEST)
     _answer_problems(app)
     tasks = {name: make() for name, make in TASKS.items()}
+    pages = local_docs()
     listed = Models(
         models=[_describe(entry, tasks) for entry in models.values()],
         tasks=[TaskInfo(name=name, summary=task.summary) for name, task in tasks.items()],
         longest=LONGEST,
-        docs=list(pages := local_docs()),
+        docs=[name for name in pages if name.endswith(".md")],
     )
     computing = Lock()  # threads of torch and Python would only get in each other's way
     drawing = Lock()  # matplotlib's settings are the process's
+    reasons = {
+        404: "no such model or task",
+        413: f"more than {LARGEST_REQUEST} bytes",
+        422: "the request is not as described",
+    }
     wrong: dict[int | str, dict[str, Any]] = {
-        code: {"model": Problem, "description": text}
-        for code, text in (
-            (404, "no such model or task"),
-            (413, f"more than {LARGEST_REQUEST} bytes"),
-            (422, "the request is not as described"),
-        )
+        code: {"model": Problem, "description": text} for code, text in reasons.items()
     }
 
     @app.get("/", response_class=HTMLResponse, summary="The page")
@@ -232,20 +250,30 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
     def list_models() -> Models:
         return listed
 
-    @app.get("/docs/{name}", summary="A page of the documentation", responses=wrong)
+    @app.get("/docs/{name:path}", summary="A page of the documentation", responses=wrong)
     def read_docs(name: Name) -> Response:
-        if name not in pages:
-            raise HTTPException(404, _unknown("page", name, pages))
-        content, media_type = pages[name]
-        return Response(content, media_type=f"{media_type}; charset=utf-8")
+        content = _find("page", name, pages)
+        kind = name.rpartition(".")[2]
+        if kind == "md":
+            return HTMLResponse(doc_page(name))
+        return Response(content, media_type=MEDIA_TYPES[kind])
 
     @app.post("/api/generate", summary="An example of a task", responses=wrong)
     def generate_example(request: GenerateRequest) -> ExamplePair:
-        if request.task not in tasks:
-            raise HTTPException(404, _unknown("task", request.task, tasks))
+        _find("task", request.task, tasks)
         with computing:
             drawn = generate(request.task, request.length, request.seed)
         return ExamplePair(source=list(drawn.source), target=list(drawn.target or ()))
+
+    @app.post("/api/lines", summary="A line of a language model", responses=wrong)
+    def generate_line(request: LineRequest) -> Line:
+        model = _find("model", request.model, models).model
+        if not isinstance(model, LanguageModel):
+            raise InputError(f"{request.model}: no language model: it reads a source")
+        sampling = Sampling(request.temperature, max_length=LONGEST)
+        with computing:
+            (drawn,) = model.draw(1, sampling, prefix=request.prefix, seed=request.seed)
+        return Line(line=drawn.text, finished=drawn.finished)
 
     @app.post(
         "/api/trace", summary="Run a model and tell what its memory did",
@@ -265,10 +293,8 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
         return Response(data, media_type=MEDIA_TYPES[request.kind])
 
     def traced(request: TraceRequest) -> Trace:
-        if request.model not in models:
-            raise HTTPException(404, _unknown("model", request.model, models))
-        entry = models[request.model]
-        source = tuple(source_symbols(entry.model, request.input))
+        entry = _find("model", request.model, models)
+        source = read_input(entry.model, request.input)
         if len(source) > LONGEST:
             raise InputError(f"the input has {len(source)} symbols, expected at most {LONGEST}")
         target = None if request.target is None else tuple(request.target)
@@ -277,6 +303,10 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
         with computing:
             return trace(entry.model, example, name=entry.name, task=task)
 
+    app.openapi()  # describes what there is before HEAD, which is not worth describing
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.methods == {"GET"}:
+            route.methods.add("HEAD")
     return app
 
 
@@ -313,49 +343,44 @@ def _explain(error: Mapping[str, Any]) -> str:
     return f"{place or 'the request'}: {error['msg']}"
 
 
-def _unknown(what: str, name: str, known: Mapping[str, Any]) -> str:
-    names = ", ".join(known) or "none"
-    return f"unknown {what} {name!r}{did_you_mean(name, known)} ({what}s: {names})"
+def _find(what: str, name: str, known: Mapping[str, Any]) -> Any:
+    """What goes by this name; status 404 if nothing does."""
+    if name not in known:
+        hint, names = did_you_mean(name, known), ", ".join(known) or "none"
+        raise HTTPException(404, f"unknown {what} {name!r}{hint} ({what}s: {names})")
+    return known[name]
 
 
 def _describe(entry: Entry, tasks: Mapping[str, Task]) -> ModelInfo:
-    vocabulary, form = entry.model.vocabulary, entry.model.text
-    symbols = [symbol for symbol in vocabulary.source if symbol not in (vocabulary.unknown, " ")]
-    separator = "" if form is not None and form.source == "chars" else " "
+    model, vocabulary = entry.model, entry.model.vocabulary
+    form, generates = model.text, isinstance(model, LanguageModel)
+    known = vocabulary.target if generates else vocabulary.source
+    symbols = [symbol for symbol in known if symbol not in (vocabulary.unknown, " ")]
+    side = "spaces" if form is None else form.target if generates else form.source
+    separator = "" if side == "chars" else " "
     fitting = [
         name for name, task in tasks.items()
-        if form is None and set(task.vocabulary.source) <= {*vocabulary.source}
+        if form is None and not generates and set(task.vocabulary.source) <= {*vocabulary.source}
     ]  # fmt: skip
     return ModelInfo(
         name=entry.name,
-        memory=entry.model.config.memory,
+        memory=model.config.memory,
+        form=model.form,
         task=entry.task if entry.task in fitting else None,
         tasks=fitting,
-        parameters=sum(parameter.numel() for parameter in entry.model.parameters()),
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
         symbols=len(symbols),
         separator=separator,
         example=separator.join(symbols[:4]),
     )
 
 
-def local_docs() -> dict[str, tuple[bytes, str]]:
-    """The project's own pages by name, each with its media type; an installed package has none."""
-    root = Path(pushpop.__file__).parents[2]
-    if not (root / "docs" / "viewer.md").is_file():
-        return {}
-    files = [root / "README.md", *sorted((root / "docs").glob("*.*"))]
-    return {
-        path.name: (path.read_bytes(), DOC_TYPES[path.suffix])
-        for path in files
-        if path.suffix in DOC_TYPES and path.is_file()
-    }
-
-
 class Guard:
-    """Answers 421 to a request for a host that is not allowed. HEAD is GET without the body."""
+    """Answers 421 to a request for a host that is not allowed, and 413 to one whose body is larger
+    than the limit, of which it reads no more."""
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, hosts: Iterable[str], largest: int = LARGEST_REQUEST) -> None:
+        self.app, self.largest = app, largest
         self.hosts = {_plain(host) for host in (*LOCAL, *hosts)}
         self.everywhere = not self.hosts.isdisjoint(EVERYWHERE)
         if self.everywhere:
@@ -363,24 +388,28 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        head = scope["method"] == "HEAD"
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self.largest:
+                text = f"the request is larger than {self.largest} bytes"
+                raise HTTPException(413, text, headers={"Connection": "close"})
+            return message
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
-            elif head:
-                message["body"] = b""
             await send(message)
 
-        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-        if self.allows(host):
-            await self.app({**scope, "method": "GET"} if head else scope, receive, sent)
+        host = dict(scope.get("headers", ())).get(b"host", b"").decode("latin-1")
+        if scope["type"] != "http" or self.allows(host):
+            await self.app(scope, counted, sent)
             return
         error = f"this server does not answer for host {host!r}; --allow-host makes it do so"
-        await JSONResponse({"error": error}, 421)(scope, receive, sent)
+        await problem(421, error)(scope, receive, send)
 
     def allows(self, host: str) -> bool:
         """Whether a Host header, with or without a port, names this server.
@@ -410,28 +439,6 @@ def _is_address(name: str) -> bool:
     return True
 
 
-class SizeLimit:
-    """Answers 413 to a request whose body is larger than the limit, and reads no more of it."""
-
-    def __init__(self, app: ASGIApp, largest: int) -> None:
-        self.app, self.largest = app, largest
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, counting."""
-        seen = 0
-
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self.largest:
-                text = f"the request is larger than {self.largest} bytes"
-                raise HTTPException(413, text, headers={"Connection": "close"})
-            return message
-
-        await self.app(scope, counted, send)
-
-
 class TimedProtocol(H11Protocol):
     """uvicorn's, with a limit on the time from the first byte of a request, or from the opening
     of the connection, to the request's last byte."""
@@ -440,27 +447,21 @@ class TimedProtocol(H11Protocol):
     deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Time runs from now on."""
         super().connection_made(transport)
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """More data does not give more time; the end of the request stops it."""
-        super().data_received(data)
+        super().data_received(data)  # more data does not give more time; the request's end does
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """No time is left to take."""
         super().connection_lost(exc)
-        self._unwatch()
+        self._watch(ended=True)
 
-    def _watch(self) -> None:
-        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
-            self._unwatch()
-        elif self.deadline is None:
+    def _watch(self, ended: bool = False) -> None:
+        waiting = not ended and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        if waiting and self.deadline is None:
             self.deadline = self.loop.call_later(self.seconds, self.transport.close)
-
-    def _unwatch(self) -> None:
-        if self.deadline is not None:
+        elif not waiting and self.deadline is not None:
             self.deadline.cancel()
             self.deadline = None

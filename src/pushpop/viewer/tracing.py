@@ -1,7 +1,7 @@
 """Run a model on a source and write down, step by step, what its memory did."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -10,21 +10,27 @@ import torch
 from torch import Tensor
 
 from pushpop.errors import InputError
+from pushpop.evaluation import without_reads
 from pushpop.models import LanguageModel, Tagger, Transducer
-from pushpop.models.decoding import fed_back, log_probabilities
+from pushpop.models.decoding import Search, fed_back, greedy, log_probabilities
 from pushpop.models.saving import find_model, shipped_models
-from pushpop.models.text import attention_weights
+from pushpop.models.text import attention_weights, source_symbols, target_symbols
 from pushpop.tasks import batch_rng, get_task
 from pushpop.tasks.registry import TASKS
 from pushpop.training.run import TRAINING_FILE, RunDirectory, load_trained
-from pushpop.viewer.intervals import Amounts, Place, Shares
+from pushpop.viewer.intervals import Amounts, Moment, Place, Shares
 from pushpop.viewer.recorder import Recorder, Recording
-from pushpop.viewer.unused import answer_without_reads
 
 FORMAT = "pushpop trace 3"
 START, SEPARATOR, END = "<s>", "|||", "</s>"
 SMALLEST = 0.01  # smaller weights of the attention are left out
 BEST = 3  # how many of the likeliest symbols are kept
+STRONG = 0.1  # values pushed with less, and reads of less, do not count as a use of the memory
+HARDLY = 0.2  # the share of values read later, below which a memory is hardly used
+UNNEEDED = (
+    "The memory is hardly used here: with zeros in the place of its reads, the model writes "
+    "the same."
+)
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,10 @@ class TracedStep:
 
 @dataclass(frozen=True)
 class Trace:
-    """A whole run, from the first symbol read to the last one written."""
+    """A whole run, from the first symbol read to the last one written, and one memory's part in it.
+
+    Of a model with several memories, `others` are the same run with the further ones.
+    """
 
     model: str
     memory: str
@@ -90,10 +99,15 @@ class Trace:
     without_memory: tuple[str, ...] | None  # the output if reads were 0; None: not tried
     steps: tuple[TracedStep, ...]
     cells: tuple[TracedCell, ...]
+    others: tuple["Trace", ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {"format": FORMAT, **asdict(self)}
+
+    def all_memories(self) -> tuple["Trace", ...]:
+        """The run with each of the model's memories, this one first."""
+        return (self, *self.others)
 
     def source_text(self) -> str:
         """The source as it is typed."""
@@ -157,6 +171,12 @@ class Example:
         return Example(self.source, get_task(task).target_of(self.source))
 
 
+def read_input(model: Transducer, text: str) -> tuple[str, ...]:
+    """The symbols of a source, or of a language model's line, written as the model reads text."""
+    read = target_symbols if isinstance(model, LanguageModel) else source_symbols
+    return tuple(read(model, text))
+
+
 def generate(task: str, length: int, seed: int) -> Example:
     """A pair of a task: the first that `pushpop sample` prints for that length and seed. What does
     not count in a test is left out."""
@@ -190,41 +210,36 @@ def trace(
         ran = _run_tagger(model, example)
     else:
         ran = _run_transducer(model, example, max_length)
-    recording, read = ran.recorder.finish(), [symbol for symbol, _ in ran.read]
-    form = model.text
-    right = None if example.target is None else ran.finished and ran.written == example.target
-    steps = _steps(recording, ran)
+    form, target = model.text, example.target
+    right = None if target is None else ran.finished and ran.written == target
+    shared: dict[str, Any] = {
+        "model": name,
+        "task": task,
+        "source": example.source,
+        "target": target,
+        "output": ran.written,
+        "finished": ran.finished,
+        "right": right,
+        "separators": (" ", " ")
+        if form is None
+        else (_between(form.source), _between(form.target)),
+        "without_memory": ran.without_memory,
+    }
+    first, *others = (
+        Trace(**shared, **_told(recording, ran)) for recording in ran.recorder.finish()
+    )
+    return replace(first, others=tuple(others))
+
+
+def _told(recording: Recording, ran: "_Decoding") -> dict[str, Any]:
+    """What one memory adds to a trace."""
+    names = ("memory", "picture", "note", "gate_names", "push_ends", "read_ends", "reach")
     cells = (
-        TracedCell(
-            read[value.step],
-            steps[value.step].part,
-            value.step,
-            value.end,
-            value.strength,
-            value.gone,
-        )
+        TracedCell(*ran.read[value.step], value.step, value.end, value.strength, value.gone)
         for value in recording.written
     )
-    return Trace(
-        model=name,
-        memory=recording.memory,
-        picture=recording.picture,
-        note=recording.note,
-        gate_names=recording.gate_names,
-        push_ends=recording.push_ends,
-        read_ends=recording.read_ends,
-        reach=recording.reach,
-        task=task,
-        source=example.source,
-        target=example.target,
-        output=ran.written,
-        finished=ran.finished,
-        right=right,
-        separators=(" ", " ") if form is None else (_between(form.source), _between(form.target)),
-        without_memory=ran.without_memory,
-        steps=tuple(steps),
-        cells=tuple(cells),
-    )
+    facts = {name: getattr(recording, name) for name in names}
+    return {**facts, "steps": tuple(_steps(recording, ran)), "cells": tuple(cells)}
 
 
 @dataclass
@@ -267,9 +282,11 @@ def _run_transducer(model: Transducer, example: Example, max_length: int | None)
         ran.read.append((output.symbol, "target"))
     ran.written = tuple(symbols.decode_output(writer.written)[:limit])
     ran.finished = writer.finished
-    if ran.recorder.body is not None and model.source is not None:
+    if ran.recorder.layers and model.source is not None:
         # A model that has another way to its source may not need its memory.
-        ran.without_memory = answer_without_reads(model, example.source, limit)
+        blind, numbers = without_reads(model), symbols.encode_source(example.source).tolist()
+        assert blind is not None
+        ran.without_memory = greedy(blind, [numbers], Search(max_length=limit))[0].symbols
     if model.config.attention:
         weights = attention_weights(model, example.source, writer.written)
         ran.attention = [_shares(row) for row in weights]
@@ -286,16 +303,11 @@ def _run_tagger(model: Tagger, example: Example) -> _Decoding:
             f"the target has {len(example.target)} symbols, expected {sum(asked)}: one for each "
             f"{'symbol' if model.vocabulary.blank is None else 'blank'} of the source"
         )
-    ran = _Decoding(Recorder(model), [], [])
-    writer = _Writer(model, example.target)
+    blank, parts = model.vocabulary.blank, {True: "target", False: "source"}
+    read = [(symbol, parts[symbol == blank]) for symbol in source]
     numbers = model.vocabulary.encode_source(source) + model.vocabulary.source_input_start
-    state = None
-    for symbol, number, answer in zip(source, numbers.tolist(), asked, strict=True):
-        logits, state = model.step(_ids(model, number), state)
-        ran.recorder.step(state)
-        at_blank = symbol == model.vocabulary.blank
-        ran.read.append((symbol, "target" if at_blank else "source"))
-        ran.outputs.append(writer.step(logits) if answer else None)
+    ran, writer = _Decoding(Recorder(model), read, []), _Writer(model, example.target)
+    _read_through(model, ran, numbers.tolist(), asked, writer)
     ran.written = tuple(model.vocabulary.decode_target(writer.written))
     return ran
 
@@ -303,40 +315,44 @@ def _run_tagger(model: Tagger, example: Example) -> _Decoding:
 def _run_language_model(model: LanguageModel, line: Sequence[str]) -> _Decoding:
     """Read a line; at every step the likeliest next symbols, beside the one that comes."""
     symbols, numbers = model.vocabulary, model.encode_line(line)
-    ran = _Decoding(
-        Recorder(model), [(START, "start"), *((symbol, "target") for symbol in line)], []
-    )
-    writer = _Writer(model, [*line, END])
-    state = None
-    for input_id in [symbols.SOS, *(number + symbols.target_input_start for number in numbers)]:
-        logits, state = model.step(_ids(model, input_id), state)
-        ran.recorder.step(state)
-        ran.outputs.append(writer.step(logits))
-    ran.written = tuple(line)
+    read = [(START, "start"), *((symbol, "target") for symbol in line)]
+    ran = _Decoding(Recorder(model), read, [], tuple(line))
+    inputs = [symbols.SOS, *(number + symbols.target_input_start for number in numbers)]
+    _read_through(model, ran, inputs, [True] * len(inputs), _Writer(model, [*line, END]))
     return ran
 
 
-def _steps(recording: Recording, ran: _Decoding) -> list[TracedStep]:
-    n_pushes, steps = len(recording.push_ends), []
-    attention = iter(ran.attention)
-    for t, (gates, moment) in enumerate(zip(recording.gates, recording.moments, strict=True)):
+def _read_through(
+    model: Transducer,
+    ran: _Decoding,
+    inputs: Sequence[int],
+    asked: Sequence[bool],
+    writer: "_Writer",
+) -> None:
+    """Read all inputs, and write at those that ask for it."""
+    state = None
+    for input_id, answer in zip(inputs, asked, strict=True):
+        logits, state = model.step(_ids(model, input_id), state)
+        ran.recorder.step(state)
+        ran.outputs.append(writer.step(logits) if answer else None)
+
+
+def _steps(recording: Recording, ran: _Decoding) -> Iterator[TracedStep]:
+    n_pushes, attention = len(recording.push_ends), iter(ran.attention)
+    for t, ((symbol, part), output) in enumerate(zip(ran.read, ran.outputs, strict=True)):
+        gates = recording.gates[t] if recording.gates else ()
+        moment = recording.moments[t] if recording.moments else Moment()
         at_ends = gates if n_pushes else ()
-        step = TracedStep(
-            symbol=ran.read[t][0],
-            part=ran.read[t][1],
+        yield TracedStep(
+            symbol=symbol,
+            part=part,
             gates=gates,
             push=at_ends[:n_pushes],
             pop=at_ends[n_pushes:],
-            bottom=moment.bottom,
-            top=moment.top,
-            changed=moment.changed,
-            places=moment.places,
-            reads=moment.reads,
-            attention=() if ran.outputs[t] is None else next(attention, ()),
-            output=ran.outputs[t],
+            attention=() if output is None else next(attention, ()),
+            output=output,
+            **vars(moment),
         )
-        steps.append(step)
-    return steps
 
 
 def _shares(weights: Tensor) -> Shares:
@@ -354,6 +370,7 @@ class _Writer:
     def __init__(self, model: Transducer, expected: Sequence[str] | None) -> None:
         self.symbols, self.expected = model.vocabulary, expected
         self.has_end = not isinstance(model, Tagger)
+        self.judges = not isinstance(model, LanguageModel)  # a line could go on in other ways
         self.written: list[int] = []  # output ids
         self.finished = False
 
@@ -374,7 +391,7 @@ class _Writer:
         symbol, expected = self._spell(chosen), None
         if self.expected is not None:
             expected = self.expected[min(place, len(self.expected) - 1)]
-        right = None if expected is None else symbol == expected
+        right = None if expected is None or not self.judges else symbol == expected
         return Output(symbol, chance, tuple(best), expected, right)
 
     def _spell(self, output_id: int) -> str:
@@ -385,3 +402,27 @@ class _Writer:
 
 def _ids(model: Transducer, *input_ids: int) -> Tensor:
     return torch.tensor(input_ids, device=model.output_table.weight.device)
+
+
+def remark(trace: Trace) -> str:
+    """A sentence or two about a memory that is hardly used, or "".
+
+    Of a model that has another way to its source, what it writes without its memory decides; of
+    others, how much of what was pushed is read at a later step.
+    """
+    if trace.without_memory is not None:
+        return UNNEEDED if trace.without_memory == trace.output and trace.output else ""
+    if trace.picture == "none" or len(trace.source) < 2:
+        return ""
+    later = set()  # steps whose symbols are read again
+    for memory in trace.all_memories():
+        kept = [cell.part == "source" and cell.strength >= STRONG for cell in memory.cells]
+        for t, step in enumerate(memory.steps):
+            strong = {cell for read in step.reads for cell, weight in read if weight >= STRONG}
+            later |= {memory.cells[cell].step for cell in strong if kept[cell]} - {t}
+    if len(later) >= HARDLY * len(trace.source):
+        return ""
+    return (
+        f"The memory is hardly used here: of {len(trace.source)} symbols read, {len(later)} "
+        f"{'was' if len(later) == 1 else 'were'} pushed and read again later."
+    )

@@ -1,7 +1,6 @@
 // Starts the page: one trace or several from the file, or the server's models and a playground.
 
-const DOCS = [["viewer.md", "How to read the picture"], ["gallery.html", "Gallery"],
-  ["README.md", "Readme"]];
+const DOCS = [["viewer.md", "How to read the picture"], ["README.md", "Readme"]];
 const PAPER = ["https://arxiv.org/abs/1506.02516", "The paper"];
 
 function startServed(main) {
@@ -68,12 +67,12 @@ function startServed(main) {
 
 function startTraces(main, traces) {
   const players = traces.map((trace) => {
-    const player = new Player([new Panel(trace)]);
+    const player = new Player(memoriesOf(trace).map((one) => new Panel(one)));
     const writing = trace.steps.findIndex((step) => step.output);
     player.goTo(Math.max(0, writing));
     const block = make("article", {}, player.root);
     if (trace.text) block.prepend(make("p", { class: "about", text: trace.text }));
-    if (trace.title || traces.length === 1) player.panels[0].title.remove();
+    if (trace.title || traces.length === 1) player.panels.forEach((one) => one.title.remove());
     if (trace.title) {
       block.prepend(make("h2", { text: trace.title }));
     }

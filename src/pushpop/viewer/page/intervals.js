@@ -118,7 +118,9 @@ function drawStrengths(context, trace, layout, view, theme) {
     if (height < 11) continue;
     context.font = `${Math.min(13, height)}px ${FONT}`;
     for (let t = span.from; t < span.until; t += 1) {
-      const text = `${trace.cells[span.cell].symbol} ${span.strength.toFixed(2)}`;
+      const amount = span.strength.toFixed(2);
+      const room = view.column - 6 - context.measureText(` ${amount}`).width;
+      const text = `${fitted(context, trace.cells[span.cell].symbol, room)} ${amount}`;
       const y = yOf(view, layout, (span.lo + span.hi) / 2) + 0.5;
       const bright = brightParts(layout, view, span.cell, t, t + 1);
       drawOnBands(context, text, xOf(view, t + 0.5), y, bright, theme);
@@ -141,9 +143,11 @@ function drawNames(context, trace, layout, view, theme, first, last) {
     const height = (here.hi - here.lo) * view.unit;
     if (height < 10) return;
     context.font = `${Math.min(12, height)}px ${FONT}`;
-    const symbol = trace.cells[cell].symbol;
+    const room = xOf(view, end) - x - 6;
+    const whole = trace.cells[cell].symbol;
+    const symbol = room > 40 ? fitted(context, whole, room) : whole;
     const wide = context.measureText(symbol).width;
-    if (wide + 6 > xOf(view, end) - x) return;
+    if (wide > room) return;
     const until = Math.min(view.steps, t + 1 + Math.ceil(wide / view.column));
     const bright = brightParts(layout, view, cell, t, until);
     drawOnBands(context, symbol, x, yOf(view, layout, (here.lo + here.hi) / 2) + 0.5, bright, theme);

@@ -93,8 +93,9 @@ class Panel {
   describe() {
     const { trace } = this;
     const scored = trace.steps.filter((step) => step.output && step.output.right !== null);
-    const symbols = plural(trace.source.length, "symbol", "symbols");
+    const symbols = plural(trace.source.length || trace.output.length, "symbol", "symbols");
     const first = trace.model ? [trace.memory === "none" ? "no memory" : trace.memory, symbols] : [];
+    if (trace.number) first.unshift(trace.number);
     if (trace.task) first.unshift(trace.task);
     const state = trace.right === null ? "" : trace.right ? "right" : "wrong";
     this.verdict.replaceChildren(make("span", { text: first.join(" · ") }));
@@ -235,7 +236,10 @@ class Panel {
     const said = make("p", { class: "what" }, "writes ",
       this.chip(output.symbol, hueOfSymbol(this.trace, output.symbol)),
       ` with probability ${percent(output.probability)}`);
-    if (output.right === false) {
+    if (output.right === null && output.expected !== null) {
+      said.append("; what comes is ",
+        this.chip(output.expected, hueOfSymbol(this.trace, output.expected)));
+    } else if (output.right === false) {
       said.append(make("strong", { class: "wrong", text: " ✗ expected " }),
         this.chip(output.expected, hueOfSymbol(this.trace, output.expected)));
     }

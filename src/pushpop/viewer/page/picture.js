@@ -80,9 +80,10 @@ function drawSymbol(context, symbol, hue, t, row, view, theme, right) {
   if (view.turned) context.rotate(-Math.PI / 2);
   const room = (view.turned ? row.height : view.column) - 6;
   context.textAlign = "center";
-  context.fillText(symbol, 0, 0.5, room);
+  const shown = fitted(context, symbol, room);
+  context.fillText(shown, 0, 0.5, room);
   if (wrong) {
-    const half = Math.min(room, context.measureText(symbol).width) / 2 + 2;
+    const half = Math.min(room, context.measureText(shown).width) / 2 + 2;
     context.fillRect(-half, -0.5, 2 * half, 1.5);
   }
   context.restore();

@@ -153,7 +153,9 @@ function drawWeights(context, trace, layout, view, theme, first, last) {
       if (height < 10) continue;
       context.font = `${Math.min(12, height)}px ${FONT}`;
       const { symbol } = trace.cells[cell];
-      const text = view.column >= SPACIOUS ? `${symbol} ${weight.toFixed(2)}` : symbol;
+      const amount = view.column >= SPACIOUS ? ` ${weight.toFixed(2)}` : "";
+      const room = view.column - 4 - context.measureText(amount).width;
+      const text = `${view.column > 40 ? fitted(context, symbol, room) : symbol}${amount}`;
       if (context.measureText(text).width + 4 > view.column) continue;
       context.fillStyle = position === 0 && theme.dark ? ON_BRIGHT : theme.ink;
       context.fillText(text, xOf(view, t + 0.5), yOf(view, layout, (lo + hi) / 2) + 0.5);

@@ -22,7 +22,7 @@ function measure(trace, layout, width, zoom, context, small) {
   const longest = Math.max(8, ...[...shown].map((symbol) => context.measureText(symbol).width));
   const text = column >= 14;
   const turned = text && longest + 6 > column;
-  const token = !text ? 12 : turned ? Math.min(longest, 92) + 12 : 22;
+  const token = !text ? 12 : turned ? Math.min(longest, 130) + 12 : 22;
   const hasOutput = trace.steps.some((step) => step.output);
   const rows = { input: { top: 6, height: token } };
   let y = 6 + token + 4;
@@ -86,6 +86,13 @@ const xOf = (view, t) => {
   return view.column < 8 ? Math.round(x) : x;
 };
 const widthOf = (view, from, until) => Math.max(xOf(view, until) - xOf(view, from), 1);
+
+// As much of a text as there is room for.
+function fitted(context, text, room) {
+  const letter = context.measureText("m").width;
+  const most = Math.floor(room / letter);
+  return context.measureText(text).width <= room || most < 1 ? text : `${text.slice(0, most - 1)}…`;
+}
 
 // What is under a point of the canvas, or null, and the step there.
 function pointAt(trace, layout, view, px, py) {

@@ -16,6 +16,9 @@ const decimals = (x, places = 2) => x.toFixed(places);
 const percent = (p) => (p >= 0.9995 ? "100 %" : p < 0.0005 ? "0 %" : `${(100 * p).toFixed(1)} %`);
 const plural = (n, one, many) => `${n} ${n === 1 ? one : many}`;
 
+// A trace for each memory of the model, of which most have one.
+const memoriesOf = (trace) => [trace, ...(trace.others || [])];
+
 // "read at steps 3 to 5 and 9, most at step 4 (0.90)", with runs of steps joined.
 function readsText(reads) {
   const weighty = reads.filter(([, , weight]) => weight >= 0.005);

@@ -18,6 +18,9 @@ class Workbench {
     this.task = make("select", { id: "task" });
     this.length = make("input", { id: "length", type: "number", min: "1", max: "500", value: "12" });
     this.seed = make("input", { id: "seed", type: "number", min: "0", value: "0" });
+    this.prefix = make("input", { id: "prefix", spellcheck: "false", autocapitalize: "off" });
+    this.temperature = make("input", { id: "temperature", type: "number", min: "0.1", max: "100",
+      step: "0.1", value: "1" });
     this.input = make("textarea", { id: "input", rows: "1", spellcheck: "false",
       autocapitalize: "off", autocomplete: "off", "aria-describedby": "hint" });
     this.inputLabel = make("span");
@@ -26,10 +29,14 @@ class Workbench {
     this.result = make("div", { class: "results" });
     const field = (label, input, kind = "") =>
       make("label", { class: `field ${kind}` }, make("span", { text: label }), input);
-    this.drawing = make("div", { class: "line drawn" }, field("Task", this.task),
-      field("Length", this.length, "short"), field("Seed", this.seed, "short"),
-      make("button", { type: "button", id: "generate", text: "Draw an input",
-        onclick: () => this.generate() }));
+    this.ofTask = [field("Task", this.task), field("Length", this.length, "short")];
+    this.ofLines = [field("Prefix", this.prefix), field("Temperature", this.temperature, "short")];
+    this.generateButton = make("button", { type: "button", id: "generate", onclick: () => {
+      if (this.generates() && this.line === this.input.value) this.seed.value = Number(this.seed.value) + 1;
+      this.generate();
+    } });
+    this.drawing = make("div", { class: "line drawn" }, ...this.ofTask, ...this.ofLines,
+      field("Seed", this.seed, "short"), this.generateButton);
     this.more = make("div", { class: "more", id: "more" },
       make("div", { class: "line" }, field("Compare with", this.other)), this.drawing, this.about);
     this.moreButton = make("button", { type: "button", id: "options", text: "Options",
@@ -114,23 +121,32 @@ class Workbench {
     return this.models.find(({ name }) => name === this.model.value);
   }
 
+  generates() {
+    return this.chosen().form === "lm";
+  }
+
   // What the chosen model reads, and what it can be given.
   describe() {
     const { task, tasks, symbols, separator, example } = this.chosen();
     const text = separator ? "symbols separated by spaces" : "every character is a symbol";
-    this.inputLabel.textContent = `Input, ${text}`;
+    const lines = this.generates();
+    this.inputLabel.textContent = `${lines ? "Line" : "Input"}, ${text}`;
     this.about.textContent = (task ? `Its task, ${task}: ${this.summaries.get(task)} ` : "") +
+      (lines ? "A language model: it reads a line, and says at each symbol what is likely to come. " : "") +
       `It knows ${plural(symbols, "symbol", "symbols")}, such as ${example}.`;
     this.task.replaceChildren(...tasks.map((name) => make("option", { value: name, text: name })));
     if (task) this.task.value = task;
-    this.drawing.hidden = !tasks.length;
+    this.drawing.hidden = !tasks.length && !lines;
+    this.ofTask.forEach((one) => { one.hidden = lines; });
+    this.ofLines.forEach((one) => { one.hidden = !lines; });
+    this.generateButton.textContent = lines ? "Generate a line" : "Draw an input";
   }
 
   // Another model: an input of its own task, or else what stands there, or else some symbols.
   async choose(step, isNew = true) {
     this.describe();
     const { task, example } = this.chosen();
-    if (task) await this.generate(step, isNew);
+    if (task || this.generates()) await this.generate(step, isNew);
     else {
       this.generated = null;
       this.input.value ||= example;
@@ -139,12 +155,21 @@ class Workbench {
   }
 
   async generate(step, isNew = true) {
-    const wanted = { task: this.task.value, length: Number(this.length.value),
-      seed: Number(this.seed.value) };
-    const pair = await this.ask("api/generate", wanted);
-    if (!pair) return;
-    this.input.value = pair.source.join(" ");
-    this.generated = { ...pair, task: wanted.task };
+    const seed = Number(this.seed.value);
+    if (this.generates()) {
+      const wanted = { model: this.model.value, prefix: this.prefix.value, seed,
+        temperature: Number(this.temperature.value) };
+      const drawn = await this.ask("api/lines", wanted);
+      if (!drawn) return;
+      this.generated = null;
+      this.input.value = this.line = drawn.line;
+    } else {
+      const task = this.task.value;
+      const pair = await this.ask("api/generate", { task, length: Number(this.length.value), seed });
+      if (!pair) return;
+      this.input.value = pair.source.join(" ");
+      this.generated = { ...pair, task };
+    }
     await this.run(step, isNew);
   }
 
@@ -168,6 +193,8 @@ class Workbench {
       found.push(trace);
     }
     this.say("");
+    this.place = { page: "models", model: this.model.value, other: this.other.value,
+      input: this.input.value };
     this.shown = requests;
     this.showResults(found);
     const writing = Math.max(0, found[0].steps.findIndex((one) => one.output));
@@ -177,21 +204,22 @@ class Workbench {
 
   showResults(found) {
     this.result.replaceChildren(...found.map((trace) => make("p", { class: "result" },
-      make("span", { class: "who", text: found.length > 1 ? `${trace.model} writes ` : "writes " }),
+      make("span", { class: "who", text: (found.length > 1 ? `${trace.model} ` : "") +
+        (trace.source.length || trace.steps[0].output === null ? "writes " : "reads ") }),
       make("output", { text: trace.output.join(trace.separators[1]) || "nothing" }))));
     this.player.root.hidden = this.foot.hidden = false;
     this.downloads.label.textContent = found.length > 1 ? `Download ${found[0].model}` : "Download";
     const old = this.player.panels;
-    if (old.length === found.length) {
-      old.forEach((panel, which) => panel.show(found[which]));
+    const memories = found.flatMap(memoriesOf);
+    if (old.length === memories.length) {
+      old.forEach((panel, which) => panel.show(memories[which]));
       this.player.refresh();
-    } else this.player.setPanels(found.map((trace) => new Panel(trace)));
+    } else this.player.setPanels(memories.map((trace) => new Panel(trace)));
     this.player.panels.forEach((panel) => panel.resize());
   }
 
   address() {
-    return writeAddress({ page: "models", model: this.model.value, other: this.other.value,
-      input: this.input.value, step: this.player.step + 1 });
+    return writeAddress({ ...this.place, step: this.player.step + 1 });
   }
 
   stepped() {
@@ -208,7 +236,7 @@ class Workbench {
   async ask(address, body) {
     const answer = await this.fetch(address, body);
     if (answer) return answer.json();
-    this.clear();
+    this.root.classList.toggle("stale", Boolean(this.shown)); // the picture is of what was asked before
     return null;
   }
 
@@ -244,5 +272,6 @@ class Workbench {
   say(text) {
     this.error.textContent = text;
     this.error.hidden = !text;
+    if (!text) this.root.classList.remove("stale");
   }
 }
