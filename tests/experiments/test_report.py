@@ -265,6 +265,23 @@ def test_runs_on_files_of_pairs_are_left_out_with_a_word(results: Path) -> None:
     assert "words" not in report.files["runs.csv"]
 
 
+def test_runs_on_files_alone_are_reported_with_learning_curves(tmp_path: Path) -> None:
+    path = fabricate(tmp_path / "words", [(1.0, 1, 1)], task="words.tsv")
+    valid = [{"step": step, "valid": {"accuracy": step / 100}} for step in (10, 50)]
+    (path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in valid))
+    parts = [{"lengths": [2, 2], "accuracy": 1.0}, {"lengths": [3, 7], "accuracy": 0.5}]
+    told = {"by_length": parts, "without_memory": 0.25, "valid": {"accuracy": 0.5}}
+    report = json.loads((path / "report.json").read_text())
+    (path / "report.json").write_text(json.dumps(report | told))
+    fabricate(tmp_path / "going", [(1.0, 1, 1)], finished=False, task="lines.txt")
+    made = make_report(tmp_path)
+    assert "| words | deque |" in made.files["table.md"]
+    assert "| 50.0% |  | 25.0% |" in made.files["table.md"]
+    for text in (">accuracy, validation<", ">3-7<", ">2<", ">dotted: without memory<"):
+        assert text in made.files["learning.svg"]
+    assert made.files == make_report(tmp_path).files
+
+
 def test_the_same_runs_give_the_same_bytes(files: dict[str, str], results: Path) -> None:
     assert make_report(results).files == files
 

@@ -132,6 +132,41 @@ def length_panels(
         return _svg(figure)
 
 
+def learning_curves(runs: list[RunRecord]) -> str:
+    """Of runs on files, a row each: what validation says in the course of the training, and how
+    right the model is by source length at its end."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(SETTINGS):
+        figure = Figure(figsize=(7, 2.1 * len(runs) + 0.3), layout="constrained")
+        for run, (left, right) in zip(
+            runs, figure.subplots(len(runs), 2, squeeze=False), strict=True
+        ):
+            tests = [line for line in run.metrics if "valid" in line]
+            lines = bool(tests) and "accuracy" not in tests[0]["valid"]
+            grain, what = ("bits", "bits a symbol") if lines else ("accuracy", "accuracy")
+            steps = [line["step"] for line in tests]
+            left.plot(steps, [line["valid"][grain] for line in tests], **_style(run.model))
+            if run.report is not None:
+                left.axvline(run.kept_step, color=INK, linewidth=0.8, linestyle=(0, (1, 3)))
+            left.set_title(f"{run.name}, dotted: the model that is kept", fontsize=9)
+            left.set(xlabel="batches", ylabel=f"{what}, validation")
+            parts = (run.report or {}).get("by_length", [])
+            names = ["-".join(map(str, dict.fromkeys(part["lengths"]))) for part in parts]
+            accuracies = [part["accuracy"] for part in parts]
+            right.bar(names, accuracies, width=0.6, color=_style(run.model)["color"])
+            if (alone := (run.report or {}).get("without_memory")) is not None:
+                right.axhline(alone, color=INK, linewidth=0.8, linestyle=(0, (1, 3)))
+                right.set_title("dotted: without memory", fontsize=9)
+            right.set(xlabel="length of the source", ylabel="accuracy", ylim=(-0.04, 1.04))
+            right.set_visible(bool(parts))
+            if not lines:
+                left.set_ylim(-0.04, 1.04)
+            left.grid(alpha=0.25, linewidth=0.5)
+        return _svg(figure)
+
+
 def inline(svg: str, label: str, prefix: str) -> str:
     """An SVG as part of a page: in the page's colours, light or dark, with names of its own."""
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor").replace(PAPER, "fill: none")

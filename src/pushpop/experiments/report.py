@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pushpop.errors import InputError, reading, writing
 from pushpop.experiments.chomsky import is_chomsky, score_figures, score_rows, score_table
-from pushpop.experiments.figures import accuracy_by_length, convergence, inline
+from pushpop.experiments.figures import accuracy_by_length, convergence, inline, learning_curves
 from pushpop.experiments.runs import SOLVED_ACCURACY, RunRecord, read_results
 from pushpop.experiments.tables import (
     HEADERS,
@@ -69,9 +69,7 @@ def make_report(folder: Path) -> Report:
     all_runs = read_results(folder)
     runs = [run for run in all_runs if not is_pairs_file(run.config.task)]
     if not runs:
-        raise InputError(
-            f"{folder}: only runs on files of pairs: expected runs on the paper's tasks"
-        )
+        return _make_file_report(all_runs)
     if all(is_chomsky(run) for run in runs):
         return _make_chomsky_report(runs)
     notes = []
@@ -127,6 +125,27 @@ def _make_chomsky_report(runs: list[RunRecord]) -> Report:
         "table.md": f"{to_markdown(table)}\n{table.note}\n",
         **{f"{name}.svg": svg for name, (_, svg) in figures.items()},
     }
+    return Report([], files, notes)
+
+
+def _make_file_report(runs: list[RunRecord]) -> Report:
+    """Of runs on a user's own files: how right they are, and a picture of how they came there."""
+    headers = ("run", "model", "size", "batches", "accuracy", "bits a symbol", "without memory")
+    rows = []
+    for run in runs:
+        measured = run.report or next((x for x in reversed(run.metrics) if "valid" in x), {})
+        figures = {**measured.get("valid", {}), "without memory": measured.get("without_memory")}
+        shown = [f"{figures[x]:.1%}" if figures.get(x) is not None else "" for x in headers[4::2]]
+        bits = f"{figures['bits']:.4f}" if "bits" in figures else ""
+        cells = (run.name, run.model, run.size, f"{run.kept_step:,}", shown[0], bits, shown[1])
+        rows.append(Row(cells))
+    note = "On the validation pairs or lines; without memory: all reads are 0."
+    table = Table("table", "", note, headers, rows)
+    files, notes = {"table.md": f"{to_markdown(table)}\n{note}\n"}, []
+    try:
+        files["learning.svg"] = learning_curves(runs)
+    except ModuleNotFoundError:
+        notes = [NO_FIGURES]
     return Report([], files, notes)
 
 
