@@ -32,7 +32,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pushpop.devices import find_device
 from pushpop.errors import InputError, did_you_mean
 from pushpop.models import LanguageModel
-from pushpop.models.language_model import Sampling
+from pushpop.models.decoding import Sampling
 from pushpop.tasks import Task
 from pushpop.tasks.registry import TASKS
 from pushpop.viewer.export import FORMATS, doc_page, local_docs, page_data, served_page
