@@ -29,7 +29,7 @@ def test_a_card_tells_what_was_trained_how_and_with_what_success(tmp_path: Path)
     for row in (
         "| task | reverse |",
         "| train_lengths | 1-64 |",
-        "| test: lengths | 65, 128 |",
+        "| test: lengths | [65, 128] |",
         "| test: coarse | 1.0 |",
         "| recipe | pushpop |",
         "| license | apache-2.0 |",

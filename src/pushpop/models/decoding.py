@@ -7,7 +7,7 @@ on. A score only falls as a hypothesis grows, so the search of a source ends onc
 asked for have finished and none that is alive scores higher. Language models draw symbols instead.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 Numbers = Sequence[Sequence[int]]
 """Sources as symbol numbers."""
 
-KEPT_ROWS = 0.75
-"""Rows that have ended leave a batch that is drawn once no more than this share of it is left."""
+Choose = Callable[[Tensor, IntArray], Tensor]
+"""Takes log probabilities [B, C] and the numbers of their targets [B]; the ids [B] to write."""
 TOGETHER = 256
 """Targets that are drawn at once. Which ones a seed gives depends on it."""
+KEPT_ROWS = 0.75
+"""Rows that have ended leave the batch once no more than this share of it is left."""
 NO_NUMBERS = "the model's outputs are not numbers: its weights are damaged or far too large"
 
 
@@ -97,33 +99,45 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         model.train(training)
 
 
+def write_targets(
+    model: "Transducer", logits: Tensor, state: BodyState, limits: IntArray, choose: Choose
+) -> Iterator[tuple[list[int], float, bool]]:
+    """Write a target of at most so many symbols after each row of logits [B, C] and of a state:
+    output ids without EOS, score, and whether it has ended, one target after another."""
+    n_targets, device = len(logits), logits.device
+    rows = np.arange(n_targets)  # which target a row of the batch belongs to
+    alive = np.ones(n_targets, bool)  # [rows]
+    scores, finished, lengths = np.zeros(n_targets), np.zeros(n_targets, bool), np.zeros_like(rows)
+    columns: list[IntArray] = []  # ids of all targets, step by step; past a target's end, any
+    while alive.any():
+        log_chances = log_probabilities(logits)
+        chosen = choose(log_chances, rows)
+        ids = chosen.cpu().numpy()
+        gained = log_chances.gather(1, chosen[:, None])[:, 0].cpu().numpy()
+        ended = alive & (ids == model.vocabulary.EOS)
+        alive = alive & ~ended & (len(columns) < limits[rows])  # at the limit only an end counts
+        finished[rows[ended]] = True
+        lengths[rows[alive]] += 1
+        scores[rows] += np.where(alive | ended, gained, 0.0)
+        columns.append(np.zeros_like(rows, shape=n_targets))
+        columns[-1][rows] = ids
+        if alive.sum() <= KEPT_ROWS * len(rows):
+            index = torch.from_numpy(alive.nonzero()[0]).to(device)
+            rows, alive = rows[alive], alive[alive]
+            chosen, state = chosen[index], state.rows(index)
+        if len(rows):
+            logits, state = model.step(fed_back(model.vocabulary, chosen), state)
+    written = np.stack(columns, axis=1)
+    parts = (row[:length].tolist() for row, length in zip(written, lengths, strict=True))
+    return zip(parts, scores.tolist(), finished.tolist(), strict=True)
+
+
 def greedy(model: "Transducer", sources: Numbers, search: Search) -> list[Hypothesis]:
-    """The likeliest symbol at every step. Rows that have ended leave the batch."""
-    EOS, n_sources = model.vocabulary.EOS, len(sources)
-    ids: list[list[int]] = [[] for _ in range(n_sources)]
-    scores, finished = [0.0] * n_sources, [False] * n_sources
-    rows = list(range(n_sources))  # which source a row of the batch belongs to
+    """The likeliest symbol at every step."""
+    limits = np.array([search.limit(source) for source in sources])
     logits, state = read_sources(model, sources)
-    for length in count():
-        best_scores, best = log_probabilities(logits).max(dim=-1)
-        going = []
-        chosen = zip(rows, best.tolist(), best_scores.tolist(), strict=True)
-        for row, (source, output_id, score) in enumerate(chosen):
-            if output_id == EOS:
-                finished[source] = True
-                scores[source] += score
-            elif length < search.limit(sources[source]):
-                ids[source].append(output_id)
-                scores[source] += score
-                going.append(row)
-        if not going:
-            break
-        if len(going) < len(rows):
-            index = torch.tensor(going, device=best.device)
-            rows, best, state = [rows[k] for k in going], best[index], state.rows(index)
-        logits, state = model.step(fed_back(model.vocabulary, best), state)
-    outcomes = zip(ids, scores, finished, strict=True)
-    return [hypothesis(model.vocabulary, *outcome) for outcome in outcomes]
+    written = write_targets(model, logits, state, limits, lambda scores, _: scores.argmax(dim=-1))
+    return [hypothesis(model.vocabulary, *outcome) for outcome in written]
 
 
 def read_sources(model: "Transducer", sources: Numbers) -> tuple[Tensor, BodyState]:
@@ -256,6 +270,11 @@ class Sampling:
             raise InputError(f"top_p is {self.top_p}, expected a number above 0, 1 at most")
         check_at_least(1, max_length=self.max_length)
 
+    def draw(self, scores: Tensor, targets: IntArray, rng: np.random.Generator) -> Tensor:
+        """Ids [B] of some of `TOGETHER` targets, each drawn by a random number of its own."""
+        numbers = torch.from_numpy(rng.random(TOGETHER)[targets])
+        return self.choose(scores, numbers.to(scores))
+
     def choose(self, scores: Tensor, numbers: Tensor) -> Tensor:
         """Ids [B] by log probabilities [B, C] and numbers [B] from 0 to below 1."""
         chances = scores.exp() if self.temperature == 1 else (scores / self.temperature).softmax(-1)
@@ -268,42 +287,3 @@ class Sampling:
         # Rounding may put a number at the very end, past the last id that has a chance.
         last = (sums < sums[:, -1:]).sum(dim=-1)
         return torch.searchsorted(sums, wanted, right=True)[:, 0].minimum(last)
-
-
-def draw_batch(
-    model: "Transducer",
-    logits: Tensor,
-    state: BodyState,
-    limit: int,
-    sampling: Sampling,
-    rng: np.random.Generator,
-) -> Iterator[tuple[list[int], float, bool]]:
-    """Draw at most `TOGETHER` targets after logits [B, C] and a state: output ids without EOS,
-    score, and whether it has ended, one by one."""
-    n_targets, device = len(logits), logits.device
-    rows = np.arange(n_targets)  # which target a row of the batch belongs to
-    alive = np.ones(n_targets, bool)  # [rows]
-    scores, finished, lengths = np.zeros(n_targets), np.zeros(n_targets, bool), np.zeros_like(rows)
-    columns: list[IntArray] = []  # ids of all targets, step by step; past a target's end, any
-    while alive.any():
-        log_chances = log_probabilities(logits)
-        numbers = torch.from_numpy(rng.random(TOGETHER)[rows]).to(log_chances.dtype)
-        chosen = sampling.choose(log_chances, numbers.to(device))
-        ids = chosen.cpu().numpy()
-        gained = log_chances.gather(1, chosen[:, None])[:, 0].cpu().numpy()
-        ended = alive & (ids == model.vocabulary.EOS)
-        alive = alive & ~ended & (len(columns) < limit)  # at the limit only an end counts
-        finished[rows[ended]] = True
-        lengths[rows[alive]] += 1
-        scores[rows] += np.where(alive | ended, gained, 0.0)
-        columns.append(np.zeros_like(rows, shape=n_targets))
-        columns[-1][rows] = ids
-        if alive.sum() <= KEPT_ROWS * len(rows):
-            index = torch.from_numpy(alive.nonzero()[0]).to(device)
-            rows, alive = rows[alive], alive[alive]
-            chosen, state = chosen[index], state.rows(index)
-        if len(rows):
-            logits, state = model.step(fed_back(model.vocabulary, chosen), state)
-    written = np.stack(columns, axis=1)
-    parts = (row[:length].tolist() for row, length in zip(written, lengths, strict=True))
-    return zip(parts, scores.tolist(), finished.tolist(), strict=True)

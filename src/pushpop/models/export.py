@@ -52,29 +52,21 @@ class TransducerStep(nn.Module):
             if not head.memory.export_state():
                 raise InputError(f"memory {head.memory.kind!r} cannot be exported")
 
-    def memory_axes(self) -> dict[str, str]:
-        """The tensors of memories, and the name of the axis along which each grows."""
-        return {
-            self._name(name, number): f"N{number}"
-            for number, head in enumerate(self.heads)
-            for name in head.memory.export_state()
-        }
-
-    def _name(self, name: str, number: int) -> str:
-        return f"{name}{number}" if len(self.heads) > 1 else name
-
-    def start(self, batch: int) -> dict[str, Tensor]:
-        """The state before the first step, by name: a memory without cells."""
+    def start(self, batch: int) -> dict[str, tuple[Tensor, str]]:
+        """The state before the first step by name, a memory without cells; of the tensors of
+        memories also the name of the axis along which they grow."""
         if isinstance(self.model.body, PlainBody):
-            return self.model.body.first_state(batch)._asdict()
-        state: dict[str, Tensor] = {}
+            first = self.model.body.first_state(batch)._asdict()
+            return {name: (tensor, "") for name, tensor in first.items()}
+        state = {}
         for number, head in enumerate(self.heads):
-            first = head.first_state(batch)
-            tensors = [*(part.clone() for part in first.parts), first.read.flatten(1)]
-            tensors += head.memory.export_tensors(first.memory)
-            names = ["h", *(["c"] if head.has_c else []), "read", *head.memory.export_state()]
-            named = zip(names, tensors, strict=True)
-            state |= {self._name(name, number): tensor for name, tensor in named}
+            of_head, cells = head.first_state(batch), head.memory.export_state()
+            tensors = [*(part.clone() for part in of_head.parts), of_head.read.flatten(1)]
+            tensors += head.memory.export_tensors(of_head.memory)
+            names = ["h", *(["c"] if head.has_c else []), "read", *cells]
+            suffix = number if len(self.heads) > 1 else ""
+            for name, tensor in zip(names, tensors, strict=True):
+                state[f"{name}{suffix}"] = tensor, f"N{number}" if name in cells else ""
         return state
 
     def forward(self, symbol: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
@@ -150,7 +142,7 @@ def export_onnx(model: Transducer, path: str | Path) -> list[Path]:
 
 def _step_graph(model: Transducer) -> Any:
     step = TransducerStep(model)
-    growing, dtype = step.memory_axes(), model.output_table.weight.dtype
+    dtype = model.output_table.weight.dtype
     B, S = 2, 4
     inputs: dict[str, tuple[Tensor, dict[int, str]]] = {
         "symbol": (torch.zeros(B, dtype=torch.int64), {0: "B"})
@@ -164,10 +156,10 @@ def _step_graph(model: Transducer) -> Any:
         width = model.source.attention.query.out_features
         inputs["keys"] = torch.zeros(S, B, width, dtype=dtype), {0: "S", 1: "B"}
     state = step.start(B)
-    for name, tensor in state.items():
-        if name in growing:  # some cells: 0 or 1 would not be taken for free
+    for name, (tensor, axis) in state.items():
+        if axis:  # some cells: 0 or 1 would not be taken for free
             shape = (B, 3, *tensor.shape[2:])
-            inputs[name] = torch.zeros(shape, dtype=dtype), {0: "B", 1: growing[name]}
+            inputs[name] = torch.zeros(shape, dtype=dtype), {0: "B", 1: axis}
         else:
             inputs[name] = tensor.detach(), {1 if tensor.dim() == 3 else 0: "B"}
     keys_out = ["key"] if step.attends and not step.encodes else []
@@ -197,7 +189,7 @@ def _step_graph(model: Transducer) -> Any:
         "target_output_start": 0 if tags else model.vocabulary.target_output_start,
         "state": {
             name: {"shape": list(tensor.shape), "values": tensor.flatten().tolist()}
-            for name, tensor in step.start(1).items()
+            for name, (tensor, _) in step.start(1).items()
         },
     }
     entry = graph.metadata_props.add()

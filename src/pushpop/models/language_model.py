@@ -7,23 +7,17 @@ of a thousand are those that are drawn when ten are asked for.
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, Self
 
+import numpy as np
 import torch
 
 from pushpop.errors import InputError, did_you_mean
+from pushpop.models import decoding
 from pushpop.models.config import TransducerConfig, check_no_source
-from pushpop.models.decoding import (
-    TOGETHER,
-    Hypothesis,
-    Sampling,
-    check_at_least,
-    draw_batch,
-    evaluating,
-    hypothesis,
-    log_probabilities,
-)
+from pushpop.models.decoding import TOGETHER, Hypothesis, Sampling, check_at_least, evaluating
 from pushpop.models.text import target_symbols, target_text
 from pushpop.models.transducer import Transducer
 from pushpop.tasks import Batch, Pairs, Vocabulary, batch_rng, make_line_batch
@@ -97,7 +91,7 @@ class LanguageModel(Transducer):
                 rows = order[first : first + batch_size]
                 batch = self.make_batch(Pairs.of([((), numbers[row]) for row in rows]))
                 batch = batch.to(self.output_table.weight.device)
-                scores = log_probabilities(self.scored_logits(batch))
+                scores = decoding.log_probabilities(self.scored_logits(batch))
                 chosen = scores.gather(1, batch.outputs[batch.mask][:, None])[:, 0]
                 by_step = torch.zeros(batch.mask.shape, dtype=chosen.dtype, device=chosen.device)
                 by_step[batch.mask] = chosen
@@ -165,18 +159,17 @@ class LanguageModel(Transducer):
         device = self.output_table.weight.device
         read = [self.vocabulary.SOS, *(self.vocabulary.target_input_start + k for k in prefix)]
         start = [self.vocabulary.target_output_start + k for k in prefix]
-        limit = sampling.max_length - len(prefix)
         with evaluating(self):
             o, state = self.run(torch.tensor(read, device=device)[:, None])
             logits = self.logits(o[-1])
         for first in range(0, count, TOGETHER):
+            draw = partial(sampling.draw, rng=batch_rng(seed, "generate", first // TOGETHER))
             every = torch.zeros(min(TOGETHER, count - first), dtype=torch.int64, device=device)
-            rng = batch_rng(seed, "generate", first // TOGETHER)
-            rows = state.rows(every)
+            limits = np.full(len(every), sampling.max_length - len(prefix))
             with evaluating(self):
-                drawn = draw_batch(self, logits[every], rows, limit, sampling, rng)
+                drawn = decoding.write_targets(self, logits[every], state.rows(every), limits, draw)
             for ids, score, finished in drawn:
-                line = hypothesis(self.vocabulary, [*start, *ids], score, finished)
+                line = decoding.hypothesis(self.vocabulary, [*start, *ids], score, finished)
                 yield replace(line, target=line.symbols, text=target_text(self, line.symbols))
 
 

@@ -41,15 +41,7 @@ CONFIG_FILE, VOCABULARY_FILE, TENSORS_FILE = "config.json", "vocabulary.json", "
 MODEL_FILES = [CONFIG_FILE, VOCABULARY_FILE, TENSORS_FILE]
 CARD_FILE = "README.md"
 OUR_CARD = "<!-- Written by save_pretrained; a card without this line is left alone. -->"
-SHOWN_OPTIONS = (
-    "task",
-    "recipe",
-    "train_lengths",
-    "optimiser",
-    "learning_rate",
-    "batch_size",
-    "seed",
-)
+SHOWN_OPTIONS = ("task", "recipe", "train_lengths", "optimiser", "learning_rate", "seed")
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 COMPLETE = ".saved"
 STAGING = ".saving-"
@@ -201,13 +193,9 @@ def model_card(model: "Transducer") -> str:
         "",
         "| | |",
         "|---|---|",
-        *(f"| {name} | {_plain(fact)} |" for name, fact in facts.items()),
+        *(f"| {name} | {fact} |" for name, fact in facts.items()),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _plain(fact: Any) -> str:
-    return ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact)
 
 
 def _read_config(folder: Path, formats: list[str]) -> dict[str, Any]:
@@ -383,8 +371,8 @@ def describe_shipped() -> list[dict[str, Any]]:
     """The metadata of the models that come with the package, as plain values."""
     described = []
     for name, folder in shipped_models().items():
-        config = json.loads(read_file(folder, CONFIG_FILE))
-        made, report = config["metadata"]["training"], config["metadata"]["report"]
+        metadata = json.loads(read_file(folder, CONFIG_FILE))["metadata"]
+        made, report = metadata["training"], metadata["report"]
         command = f"pushpop train {made['task']} --memory {made['memory']}"
         described.append(
             {
@@ -401,11 +389,10 @@ def describe_shipped() -> list[dict[str, Any]]:
                 "made_by": f"{command} --recipe {made['recipe']} --seed {made['seed']}",
                 "batches": report["step"],
                 "minutes": round(report["seconds"] / 60, 1),
-                **{part: _accuracy(report[part]) for part in ("train", "test")},
+                **{
+                    part: {score: report[part][score] for score in ("lengths", "coarse", "fine")}
+                    for part in ("train", "test")
+                },
             }
         )
     return described
-
-
-def _accuracy(tested: dict[str, Any]) -> dict[str, Any]:
-    return {key: tested[key] for key in ("lengths", "coarse", "fine")}
