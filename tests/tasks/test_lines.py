@@ -47,11 +47,13 @@ def test_symbols_between_spaces_are_recognised_or_told(tmp_path: Path) -> None:
         ("one.csv", "text\nCC\nN\n", None, ["CC", "N"]),
         ("one.csv", "CC\nN\n", None, ["CC", "N"]),
         ("some.tsv", "1\tCC\n2\tN\n", 1, ["CC", "N"]),
+        ("mols.csv", "SPLIT,SMILES\ntrain,CC\ntest,N\n", "smiles", ["CC", "N"]),
+        ("mols.tsv", "\ufeffid\tMy text\r\n1\tCC\r\n", "my text", ["CC"]),
         ("mols.smi", "CC ethane\nC#N\thydrogen cyanide\nN\n", None, ["CC", "C#N", "N"]),
     ],
 )
 def test_a_column_is_read(
-    tmp_path: Path, name: str, text: str, column: int | None, lines: list[str]
+    tmp_path: Path, name: str, text: str, column: int | str | None, lines: list[str]
 ) -> None:
     file = LinesFile(written(tmp_path, text, name), column)
     assert lines_of(file) == lines
@@ -64,12 +66,19 @@ def test_a_column_is_read(
         ("CC\n\nN\tx\n", None, ":3: 2 columns, expected one, or --columns N"),
         ("CC\tN\nN\n", 1, ":2:2: no column 2; the line has 1"),
         ("CC\tN\n\tN\n", 0, ":2:1: column 1 is empty"),
+        (
+            "id\tsmiles\n1\tCC\n",
+            "smile",
+            r":1: columns is 'smile', .* \(id, smiles\); did you mean 'smiles'\?",
+        ),
         ("CC\nN\x07\n", None, r":2:2: a control character \(U\+0007\)"),
         ("\n \n", None, ": only blank lines, expected lines of text"),
         ("", None, ": the file is empty"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, text: str, column: int | None, message: str) -> None:
+def test_a_bad_line_is_named(
+    tmp_path: Path, text: str, column: int | str | None, message: str
+) -> None:
     path = written(tmp_path, text)
     with pytest.raises(InputError, match=f"^{path}{message}"):
         LinesFile(path, column)
@@ -132,8 +141,9 @@ def test_lines_are_targets_of_pairs_without_a_source(tmp_path: Path) -> None:
     assert [target.tolist() for _, target in pairs] == [[1], [0, 1]]
 
 
-def test_columns_have_numbers_from_one() -> None:
+def test_columns_have_numbers_from_one_or_names() -> None:
     assert parse_column("2") == 1
-    for text in ("0", "1,2", "SMILES", ""):
+    assert parse_column(" SMILES") == "SMILES"
+    for text in ("0", "1,2", "-1", ""):
         with pytest.raises(InputError, match=f"columns is '{text}', expected the number"):
             parse_column(text)

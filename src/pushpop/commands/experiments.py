@@ -89,8 +89,8 @@ class Sweep(Command):
 
 def print_plan(preset: "Preset", jobs: "list[Job]") -> None:
     """What each row will be trained for at most, and how long that takes on this machine."""
-    from pushpop.experiments.sweep import clock
     from pushpop.training.trainer import time_batch
+    from pushpop.training.view import clock
 
     total_batches, total_seconds = 0, 0.0
     for row in dict.fromkeys(job.row for job in jobs):

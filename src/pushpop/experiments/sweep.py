@@ -35,7 +35,7 @@ from pushpop.training import RunDirectory, TrainConfig
 from pushpop.training.checkpoint import saved_steps
 from pushpop.training.run import METRICS_FILE, TRAINING_FILE
 from pushpop.training.signals import PARENT, Signals
-from pushpop.training.view import main_scores
+from pushpop.training.view import clock, main_scores
 
 LOCK, LOGS = ".sweep-lock", "logs"
 LOCK_TIMEOUT = 60.0
@@ -326,13 +326,6 @@ def last_figures(job: Job) -> tuple[int, str]:
         figure = "accuracy" if "accuracy" in last["valid"] else "perplexity"
         parts.append(f"{figure} {last['valid'][figure]:.3f}")
     return last["step"], "  ".join(parts)
-
-
-def clock(seconds: float) -> str:
-    """As in 1:02:03, or 2:03."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def plan(preset: Preset, runs: tuple[PlannedRun, ...], out: Path, exact: bool = False) -> list[Job]:

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from pushpop.errors import InputError, counted, reading
+from pushpop.errors import InputError, counted, did_you_mean, reading
 from pushpop.tasks.base import IntArray, Pairs
 from pushpop.tasks.batching import Batch, make_line_batch
 from pushpop.tasks.pairs import Epochs
@@ -21,6 +21,7 @@ from pushpop.tasks.pairs_file import (
     HEADER_NAMES,
     LOOKED_AT,
     BadRow,
+    Row,
     RowsFile,
     guess_symbols,
     read_row,
@@ -45,7 +46,8 @@ class LinesFile(RowsFile):
 
     Args:
         path: the file. Its columns stand between tabs; in CSV, between commas.
-        column: the number of the column to read, from 0; `None`: there must be only one.
+        column: the number of the column to read, from 0, or its name in the first line; `None`:
+            there must be only one.
         symbols: "chars", "spaces" (between symbols), or "": guessed.
         normalise: the Unicode form of the text.
         skip_bad: whether bad lines are left out, and counted, rather than refused.
@@ -57,14 +59,15 @@ class LinesFile(RowsFile):
     def __init__(
         self,
         path: str | Path,
-        column: int | None = None,
+        column: int | str | None = None,
         symbols: Symbols | Literal[""] = "",
         normalise: Normalise = "nfc",
         skip_bad: bool = False,
         raw: bytes | None = None,
     ) -> None:
         super().__init__(path, skip_bad)
-        self.column = column
+        self.column = column if isinstance(column, int) else None
+        self._named = column if isinstance(column, str) else ""
         self._molecules = is_smiles(path)
         self._bytes = self._map(raw)
         if not symbols:
@@ -138,6 +141,10 @@ class LinesFile(RowsFile):
         first = True
         for where, start, line in self.lines(raw):
             try:
+                if first and self._named:
+                    self._find_column(read_row(where, line, commas=self.commas))
+                    first = False
+                    continue
                 text = self._field(where, line)
                 if first and self.commas and text.strip().lower() in HEADERS:
                     self.header = f"; the first line is a header ({text.strip()})"
@@ -146,6 +153,17 @@ class LinesFile(RowsFile):
                 first = False
             except BadRow as error:
                 self.refuse(error)
+
+    def _find_column(self, header: Row) -> None:
+        """Look up the name of the column to read in the first line."""
+        name, names = self._named.lower(), [field.strip().lower() for field in header.fields]
+        if name not in names:
+            raise InputError(
+                f"{header.where}: columns is {self._named!r}, expected a name in the first line "
+                f"({', '.join(header.fields)[:60]}){did_you_mean(name, names)}"
+            )
+        self.column = names.index(name)
+        self.header = f"; the first line is a header ({self._named})"
 
     def _field(self, where: str, line: str) -> str:
         """The text of a line: of its column, if it has several."""

@@ -67,13 +67,15 @@ def has_one_column(path: str | Path) -> bool:
     return _ends_in(path, CSV, ".txt") and 2 * separated < len(lines) and b"|||" not in head
 
 
-def parse_column(text: str) -> int:
-    """Read the number of a column of a file of lines, as in 1."""
-    if not text.strip().isdecimal() or int(text) < 1:
+def parse_column(text: str) -> int | str:
+    """Read which column of a file of lines to take: its number, as in 1, or its name."""
+    text = text.strip()
+    if "," in text or re.fullmatch(r"-\d*|0*", text):
         raise InputError(
-            f"columns is {text!r}, expected the number of the column to read; the first is 1"
+            f"columns is {text!r}, expected the number of the column to read (the first is 1), or "
+            "its name in the first line"
         )
-    return int(text) - 1
+    return int(text) - 1 if text.isdecimal() else text
 
 
 def stem_of(path: str | Path) -> str:

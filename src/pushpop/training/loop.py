@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pushpop.devices import resolve_device
-from pushpop.errors import InputError
+from pushpop.errors import InputError, counted
 from pushpop.models import Transducer
 from pushpop.tasks.lines import check_lines
 from pushpop.tasks.pairs_file import rows_of
@@ -352,7 +352,8 @@ class Session:
         progress = self.progress
         if self.saved_step != progress.step:
             self.save(planned=False)  # a run that goes on must not remember this end
-        self.view.message(f"stopped by {reason} after {progress.step} batches; final test")
+        batches = counted(progress.step, "batch", "batches")
+        self.view.message(f"stopped by {reason} after {batches}; final test")
         kept_step, model = self.choose_model(reason)
         report = {
             **({} if self.trainer.start is None else {"start": self.trainer.start}),

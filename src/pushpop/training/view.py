@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Iterator
-from math import exp, log
+from math import exp, inf, log
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from pushpop.errors import InputError, writing
+from pushpop.errors import InputError, counted, writing
 from pushpop.training.config import TrainConfig
 from pushpop.training.schedule import Progress
 
@@ -192,17 +192,34 @@ class Speed:
         return True
 
     def text(self, progress: Progress) -> str:
-        """As in 12.3 batches/s, 4:05 left."""
+        """As in 12.3 batches/s, 4:05 left; where a run may stop early, 0:40 to 4:05 left."""
         if self.steps < 1:
             return "starting"
         rate = self.steps / max(time.monotonic() - self.began, 1e-9)
         left = (progress.last_step(self.config) - progress.step) / rate
         if self.config.minutes:
             left = min(left, max(0.0, 60 * self.config.minutes - progress.seconds))
-        minutes, seconds = divmod(round(left), 60)
-        hours, minutes = divmod(minutes, 60)
-        clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
-        return f"{rate:.1f} batches/s, {clock} left"
+        soonest = min(left, batches_to_early_stop(self.config, progress) / rate)
+        early = f"{clock(soonest)} to " if round(soonest) < round(left) else ""
+        return f"{rate:.1f} batches/s, {early}{clock(left)} left"
+
+
+def clock(seconds: float) -> str:
+    """As in 4:05 or 1:04:05."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def batches_to_early_stop(config: TrainConfig, progress: Progress) -> float:
+    """After how many batches the run stops if it gains nothing from now on."""
+    soonest = inf
+    if config.patience and progress.epoch:
+        epochs = config.patience - progress.waited
+        soonest = epochs * progress.epoch - progress.step % progress.epoch
+    if config.converged_after:
+        soonest = min(soonest, config.converged_after - progress.without_gain)
+    return max(0, soonest)
 
 
 def describe_run(config: TrainConfig) -> str:
@@ -229,9 +246,11 @@ def describe_run(config: TrainConfig) -> str:
 def describe_length(config: TrainConfig, progress: Progress) -> str:
     """How long a run takes at most, in words."""
     if not progress.epoch or not config.epochs:
-        return f"{config.steps} batches"
-    patience = f" or until {config.patience} bring nothing" if config.patience else ""
-    return f"{config.epochs} epochs of {progress.epoch} batches{patience}"
+        return counted(config.steps, "batch", "batches")
+    brings = "brings" if config.patience == 1 else "bring"
+    patience = f" or until {config.patience:,} {brings} nothing" if config.patience else ""
+    batches = counted(progress.epoch, "batch", "batches")
+    return f"{counted(config.epochs, 'epoch')} of {batches}{patience}"
 
 
 def describe_record(record: dict[str, Any]) -> str:
@@ -289,11 +308,11 @@ def describe_memory_use(figures: dict[str, Any], accuracy: float) -> Iterator[st
     for row in figures["by_length"]:
         low, high = row["lengths"]
         name = f"length {low}-{high}" if low < high else f"length {low}"
-        yield f"{name:<19}{row['accuracy']:7.2%}   of {row['pairs']:,} pairs"
+        yield f"{name:<19}{row['accuracy']:7.2%}   of {counted(row['pairs'], 'pair')}"
     if "longer" in figures:
         low, high = figures["longer"]["lengths"]
         share, pairs = figures["longer"]["accuracy"], figures["longer"]["pairs"]
-        yield f"longer, {f'{low}-{high}':<11}{share:7.2%}   of {pairs:,} pairs"
+        yield f"longer, {f'{low}-{high}':<11}{share:7.2%}   of {counted(pairs, 'pair')}"
     if "without_memory" in figures:
         alone = figures["without_memory"]
         verdict = ": the memory is hardly used" if alone >= HARDLY_USED * accuracy > 0 else ""
