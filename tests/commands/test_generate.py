@@ -8,6 +8,7 @@ import pytest
 
 from pushpop import LanguageModel
 from pushpop.cli import main
+from pushpop.commands import models
 from tests.training.test_lines import TINY, nested
 
 
@@ -33,6 +34,18 @@ def test_lines_begin_with_a_prefix_and_say_how_many_are_cut_off(
     shown = capsys.readouterr()
     assert all(line.startswith("(x(x(x") for line in shown.out.splitlines())
     assert "of 9 lines are cut off at 7 symbols" in shown.err
+
+
+def test_how_far_it_is_is_told_on_stderr(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(models, "SECONDS", 0)
+    main(["generate", str(run), "-n", "3", "--max-length", "1"])
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 3
+    told = shown.err.splitlines()
+    assert told[0].startswith("pushpop: 1 of 3 lines, about ")
+    assert "of 3 lines" in told[-1]
 
 
 @pytest.mark.parametrize(

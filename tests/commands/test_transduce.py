@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import re
 import select
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from pushpop import Transducer
 from pushpop.cli import main
@@ -170,6 +172,34 @@ def test_a_line_of_10_000_symbols_is_answered(
     (tmp_path / "sources.txt").write_text(" ".join(symbols))
     main(["transduce", "reverse-stack", str(tmp_path / "sources.txt")])
     assert capsys.readouterr().out.split() == symbols[::-1]
+
+
+@pytest.mark.parametrize(
+    ("scale", "what"),
+    [
+        (float("nan"), "model.safetensors: .* has values that are no numbers: NaN or infinity"),
+        (float("inf"), "model.safetensors: .* has values that are no numbers: NaN or infinity"),
+        (1e30, "the model's (outputs|gates) are not numbers: its weights are damaged"),
+    ],
+)
+def test_a_model_of_damaged_weights_is_named_by_every_command(
+    scale: float, what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, folder = Transducer.from_pretrained("reverse-stack"), str(tmp_path / "model")
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.mul_(scale)
+    model.save_pretrained(folder)
+    (tmp_path / "sources.txt").write_text("a1 a2\n")
+    sources = str(tmp_path / "sources.txt")
+    for arguments in (
+        ["transduce", folder, sources],
+        ["transduce", folder, sources, "--nbest", "2"],
+        ["evaluate", folder, "--lengths", "4", "--sequences", "3"],
+        ["trace", folder, "a1 a2", "-o", str(tmp_path / "trace.json")],
+    ):
+        assert re.search(f"{folder}.*{what}", refused(capsys, *arguments)), arguments
+    assert not (tmp_path / "trace.json").exists()
 
 
 def test_trace_refuses_what_it_cannot_write_or_draw_before_it_works(

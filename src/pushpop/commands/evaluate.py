@@ -9,6 +9,7 @@ from pushpop.commands.models import (
     Progress,
     checkpoint_option,
     device_option,
+    naming,
     open_model,
     tell_unknown,
 )
@@ -120,16 +121,17 @@ class Evaluate(Command):
                 f"lengths {name}: ",
                 "; --sequences asks for fewer",
             )
-            row = evaluate(
-                trained.model,
-                task,
-                (low, high),
-                self.sequences,
-                seed=self.seed,
-                between=progress,
-            )
-            if row["perplexity"] >= HARDLY_A_NUMBER:
-                raise InputError(f"{trained.what}: {NO_NUMBERS}")
+            with naming(trained.what):
+                row = evaluate(
+                    trained.model,
+                    task,
+                    (low, high),
+                    self.sequences,
+                    seed=self.seed,
+                    between=progress,
+                )
+                if row["perplexity"] >= HARDLY_A_NUMBER:
+                    raise InputError(NO_NUMBERS)
             scores = "".join(f"{row[grain]:10.3f}" for grain in grains)
             print(f"{name:>9}{scores}  {row['perplexity']:10.4g}", flush=True)
             if self.save:
@@ -158,7 +160,8 @@ class Evaluate(Command):
             )
         for text in filter(None, (file.describe_skipped(), file.describe_unused())):
             tell(text)
-        scores = score_pairs(model, file.pairs, self.beam)
+        with naming(what):
+            scores = score_pairs(model, file.pairs, self.beam)
         tell_unknown(Counter(scores.unknown))
         if self.as_json:
             print(json.dumps(scores.to_dict()))
@@ -199,7 +202,8 @@ class Evaluate(Command):
         rows = file.known_rows(model.vocabulary)
         if file.skipped:
             tell(file.describe_skipped())
-        scores = score(model, encode_lines(file, rows, model.vocabulary))
+        with naming(what):
+            scores = score(model, encode_lines(file, rows, model.vocabulary))
         symbols = int(scores.symbols.sum())
         figures = {
             "perplexity": scores.perplexity,

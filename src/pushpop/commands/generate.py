@@ -7,6 +7,7 @@ from pushpop.commands.models import (
     Progress,
     checkpoint_option,
     device_option,
+    naming,
     open_model,
     threads_option,
 )
@@ -56,13 +57,11 @@ class Generate(Command):
         lines = model.draw(self.count, sampling, prefix=prefix, seed=self.seed, unique=self.unique)
         progress, cut_off = Progress(self.count, counted(self.count, "line")), 0
         try:
-            with torch_threads(self.threads):
+            with torch_threads(self.threads), naming(self.model):
                 for line in lines:
                     print(line.text, flush=sys.stdout.isatty())
                     cut_off += not line.finished
                     progress()
-        except InputError as error:
-            raise InputError(f"{self.model}: {error}") from None
         finally:
             sys.stdout.flush()
         if cut_off:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pushpop.commands.models import device_option, parse_line, tell_unknown
+from pushpop.commands.models import device_option, naming, parse_line, tell_unknown
 from pushpop.errors import InputError
 from pushpop.files import as_text, check_folder_of
 from pushpop.options import Command, argument, option
@@ -72,7 +72,8 @@ class Trace(Command):
                 f"the source has {len(example.source):,} symbols, expected at most {LONGEST:,} to "
                 "draw every step; pushpop transduce and pushpop evaluate take longer ones"
             )
-        traced = trace(entry.model, example, name=entry.name, task=self.task or entry.task)
+        with naming(self.model):
+            traced = trace(entry.model, example, name=entry.name, task=self.task or entry.task)
         answer = _answer(entry.model, traced)
         verdict = ""
         if traced.target is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pushpop.commands.models import (
     device_option,
+    naming,
     open_model,
     parse_line,
     tell_unknown,
@@ -88,7 +89,8 @@ class Transduce(Command):
 
         def answer(sources: "list[ParsedSource]", texts: list[str]) -> list[str]:
             """What is printed for each text; a blank one has no source."""
-            answers = iter(decode(sources))
+            with naming(self.model):
+                answers = iter(decode(sources))
             return [self._shown(text, next(answers)) if text else "" for text in texts]
 
         with torch_threads(self.threads):
