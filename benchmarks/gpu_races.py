@@ -26,7 +26,7 @@ from tools.ptx_emulator.launch import Report
 
 from machine import write_results
 from pushpop.layers.backends.triton import kernels
-from pushpop.memory.backends.triton import stream, walk, walk_backward
+from pushpop.memory.backends.triton import stream, walk
 from pushpop.verification.agreement import LIMITS, Sizes
 
 KINDS = ("stack", "queue", "deque")
@@ -129,7 +129,6 @@ def barrier_rows() -> Iterator[dict[str, Any]]:
     ]
     for module, runs in (
         (walk, walks),
-        (walk_backward, walks),
         (split, split),
         (stream, steps),
         (kernels, layers),

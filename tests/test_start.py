@@ -14,8 +14,7 @@ import pushpop
 from pushpop.commands import COMMANDS
 from pushpop.lazy import PACKAGES
 from pushpop.memory import MEMORIES
-from pushpop.memory.biases import BIASES, ENDS
-from pushpop.memory.kinds import MEMORY_NAMES
+from pushpop.memory.kinds import BIASES, ENDS, MEMORY_NAMES
 
 LAZY = ["", ".experiments", ".layers", ".memory", ".models", ".tasks", ".training"]
 HEAVY = """

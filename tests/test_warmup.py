@@ -14,7 +14,6 @@ from tests.test_compiled import kernel, run_python  # noqa: F401  kernel is a fi
 MODULES = [
     "pushpop.layers.backends.fused.kernels",
     "pushpop.memory.backends.fused.walk",
-    "pushpop.memory.backends.fused.walk_backward",
     "pushpop.memory.backends.fused.mixing",
     "pushpop.memory.backends.fused.ring",
     "pushpop.tasks.grammar_sampling",

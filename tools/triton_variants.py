@@ -19,8 +19,7 @@ from pushpop.layers.backends.triton.kernels import (
     memory_forward,
 )
 from pushpop.layers.backends.triton.loop import CELLS, WIDEST_BLOCK
-from pushpop.memory.backends.triton import split, stream, walk, walk_backward
-from pushpop.memory.backends.triton.launch import block_options, tile_options
+from pushpop.memory.backends.triton import block_options, split, stream, tile_options, walk
 from pushpop.memory.kinds import KINDS
 
 WIDTHS = {"float32": (64, 256, 1024), "float64": (256,), "bfloat16": (256,), "float16": (256,)}
@@ -98,10 +97,10 @@ def memory_variants() -> list[Variant]:
     of_a_kind = (
         (walk.walk_forward, False),
         (walk.step_rows, False),
-        (walk_backward.walk_backward, True),
+        (walk.walk_backward, True),
     )
     of_any = (walk.begin_rows, walk.finish_rows,
-              walk_backward.begin_rows_backward, walk_backward.finish_rows_backward)  # fmt: skip
+              walk.begin_rows_backward, walk.finish_rows_backward)  # fmt: skip
     for precision in PRECISIONS:
         for width, (number, kind) in product(WIDTHS[precision], enumerate(KINDS)):
             for kernel, backward in of_a_kind:

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 import torch
 
+from pushpop import verification
 from pushpop.cli import main
 from pushpop.memory.backends import parallel
-from pushpop.verification import agreement, speed
+from pushpop.verification import agreement
 
 
 @pytest.fixture
 def stacks_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agreement, "MEMORY_NAMES", ("stack",))
-    monkeypatch.setattr(speed, "PAPERS", ("stack",))
+    monkeypatch.setattr(verification, "KINDS", ("stack",))
 
 
 def test_everything_agrees_here_and_is_written_down(

@@ -13,11 +13,10 @@ from triton.runtime import interpreter
 
 from pushpop import MemoryAttention, MemoryState
 from pushpop.memory.backends import walk, walk_triton
-from pushpop.memory.backends.triton import split
+from pushpop.memory.backends.triton import block_options, live_width, split
 from pushpop.memory.backends.triton import walk as walk_kernels
-from pushpop.memory.backends.triton.launch import block_options, live_width
 from pushpop.memory.kinds import KINDS as NUMBERS
-from pushpop.memory.operators import WalkInput, empty_walk
+from pushpop.memory.operators import WalkInput, empty_walk, final_of, log_of
 
 from .samples import PAPER, Sample, look_at_everything, sample
 from .test_agreement import run, worst
@@ -115,10 +114,10 @@ def test_a_step_a_launch_is_the_same_walk(kind: str) -> None:
     walk_kernels.begin_rows[(R,)](strengths, s, ids, ends, N, room, width, CELLS=64)
     for t in range(T):
         walk_kernels.step_rows[(R,)](
-            t, gates, values, initial, table[t, :, 3:], s, ids, ends, *out.log,
+            t, gates, values, initial, table[t, :, 3:], s, ids, ends, *log_of(out),
             *sizes, width, table.stride(1), 2, KIND=number, **block_options(D),
         )  # fmt: skip
-    walk_kernels.finish_rows[(R,)](s, ids, ends, *of_log, *out.final, room, width, CELLS=64)
+    walk_kernels.finish_rows[(R,)](s, ids, ends, *of_log, *final_of(out), room, width, CELLS=64)
     torch.testing.assert_close(table[:, :, 3:].reshape(values.shape), wanted.reads)
     torch.testing.assert_close(tuple(out)[1:], tuple(wanted)[1:])
 

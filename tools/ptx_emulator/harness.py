@@ -15,7 +15,7 @@ from pushpop.layers import MemoryRNN, NoiseLevels
 from pushpop.layers.backends.triton import loop
 from pushpop.memory import MEMORIES, MemoryState
 from pushpop.memory.backends import BACKENDS, run_walk, walk_triton
-from pushpop.memory.backends.triton import split, stream, walk, walk_backward
+from pushpop.memory.backends.triton import split, stream, walk
 from pushpop.memory.state import Cells
 from pushpop.verification.agreement import (
     Sizes,
@@ -33,11 +33,10 @@ ROWS = ("begin_rows", "step_rows", "finish_rows")
 ROWS_BACKWARD = ("begin_rows_backward", "finish_rows_backward")
 KERNELS = [
     (walk, "walk_forward"),
-    (walk_backward, "walk_backward"),
+    (walk, "walk_backward"),
     *((split, name) for name in ("links", "links_backward", "gather", "cut_products")),
     (split, "gather_backward"),
-    *((walk, name) for name in ROWS),
-    *((walk_backward, name) for name in ROWS_BACKWARD),
+    *((walk, name) for name in (*ROWS, *ROWS_BACKWARD)),
     *((stream, name) for name in (*ROWS, "rewind_rows")),
     *((loop, name) for name in ("begin_rows", "finish_rows", *ROWS_BACKWARD)),
     *((loop, name) for name in ("cell_forward", "cell_backward")),

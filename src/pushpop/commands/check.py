@@ -70,9 +70,8 @@ def run_checks(
     """All figures, as they are saved, and whether something is wrong; prints as it goes."""
     import torch
 
+    from pushpop.verification import Setting, describe_machine, time_layers, time_memories
     from pushpop.verification.agreement import Sizes, compare_layers, compare_memories
-    from pushpop.verification.machine import describe_machine
-    from pushpop.verification.speed import Setting, time_layers, time_memories
 
     machine = describe_machine(where)
 

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from pushpop.layers.cells import Controller
 from pushpop.memory import Memory, State
-from pushpop.memory.base import check_index
-from pushpop.memory.pytrees import register_state
+from pushpop.memory.base import check_index, register_state
 
 
 def memory_rows(index: Any, batch: int, memories: int) -> Any:

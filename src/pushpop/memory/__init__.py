@@ -1,9 +1,8 @@
 """The memories: no parameters, no knowledge of what controls them.
 
-base.py says what a memory is; neural.py has the paper's three, superposition.py and tape.py two to
-compare with; `backends` computes the paper's, a module or a folder each, as operators.py tells
-torch; mixing.py is what layers know of the other two. state.py holds cells between calls, kinds.py
-and registry.py have the names.
+base.py says what a memory is; neural.py has the paper's three, mixing.py two to compare with, and
+kinds.py their names; state.py holds cells between calls. `backends` computes the paper's, a module
+or a folder each, as operators.py tells torch.
 """
 
 from typing import TYPE_CHECKING
@@ -12,11 +11,17 @@ from pushpop.lazy import import_when_asked
 
 if TYPE_CHECKING:
     from pushpop.memory.base import BACKENDS, Bias, CellMemory, Memory, State, TensorState
-    from pushpop.memory.neural import NeuralDeque, NeuralMemory, NeuralQueue, NeuralStack
-    from pushpop.memory.registry import MEMORIES, make_memory, register_memory
+    from pushpop.memory.mixing import SuperpositionStack, Tape
+    from pushpop.memory.neural import (
+        MEMORIES,
+        NeuralDeque,
+        NeuralMemory,
+        NeuralQueue,
+        NeuralStack,
+        make_memory,
+        register_memory,
+    )
     from pushpop.memory.state import MemoryState
-    from pushpop.memory.superposition import SuperpositionStack
-    from pushpop.memory.tape import Tape
 
 __all__ = [
     "BACKENDS",

@@ -6,19 +6,17 @@ state, and computes one step; everything else here has a default. No code outsid
 for a memory by its name.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
-
-from pushpop.memory.mixing import Shifts
-from pushpop.memory.pytrees import register_state
+from torch.utils import _pytree as pytree
 
 BACKENDS = ("auto", "fused", "triton", "parallel", "reference")
-"""How something is computed: by compiled CPU kernels, by GPU kernels, by a closed form over whole
-sequences, by the equations in plain torch, or by the first of these that can. Layers use the same
-words."""
+"""How something is computed: by the first that can, by compiled CPU kernels, by GPU kernels, by a
+closed form over whole sequences, by the equations in plain torch. Layers use the same words."""
 
 Bias = float | Sequence[float] | Sequence[Sequence[float]] | Literal["drift"]
 """Where biases start: one number, one a memory or end, or a row of ends for each memory; "drift":
@@ -35,6 +33,51 @@ StartingBias = float | DrawnBias | None
 """Where the bias of one gate starts; `None`: drawn as the weights are."""
 
 Picture = Literal["none", "intervals", "positions"]
+
+
+CHECKPOINT_EVERY = 8
+"""How often mixed cells are kept for the backward pass, which runs the steps between again: all of
+them are too many to keep, since they grow with the steps."""
+
+
+class Shifts(NamedTuple):
+    """How a memory mixes its cells (`mixing.py`), as kernels need to know it."""
+
+    shifts: tuple[int, int, int]
+    """For each gate: cell i after the step gets its share of the written cell i + shift. At most 2
+    either way."""
+    growth: int
+    """How many cells a step adds."""
+    inserts: bool
+    """Whether a value goes in front of all cells, and the first cell is read. If not, it goes over
+    the middle cell, which is read, and the cells grow at both ends."""
+
+    def encode(self) -> list[int]:
+        """As operators take it."""
+        return [*self.shifts, self.growth, int(self.inserts)]
+
+    @classmethod
+    def decode(cls, numbers: list[int]) -> "Shifts":
+        """What `encode` made."""
+        i, j, k, growth, inserts = numbers
+        return cls((i, j, k), growth, bool(inserts))
+
+    def cells(self, initial: int, steps: int) -> int:
+        """How many cells there are after some steps."""
+        return initial + self.growth * steps
+
+    def kept(self, initial: int, steps: int) -> int:
+        """How many cells are kept for the backward pass, all together."""
+        kept = range(CHECKPOINT_EVERY, steps + 1, CHECKPOINT_EVERY)
+        return sum(self.cells(initial, t) for t in kept)
+
+    def place(self, cells: int) -> int:
+        """Which one of so many cells is written and read."""
+        return 0 if self.inserts else cells // 2
+
+    def first(self, cells: int, padded: int) -> int:
+        """Where so many cells begin among more, the others being empty."""
+        return 0 if self.inserts else (padded - cells) // 2
 
 
 class State(Protocol):
@@ -117,13 +160,7 @@ class Memory(nn.Module, Generic[S]):
     @property
     def gate_sorts(self) -> dict[str, int]:
         """The sorts of gates, in order, and how many there are of each."""
-        sorts: dict[str, int] = {}
-        for name in self.gate_names:
-            sort = name.partition(" ")[0]
-            sorts[sort] = sorts.get(sort, 0) + 1
-        return sorts
-
-    # What a memory must define.
+        return dict(Counter(name.partition(" ")[0] for name in self.gate_names))
 
     def empty(self, batch: int, *, device: Any = None, dtype: torch.dtype | None = None) -> S:
         """The state before the first step."""
@@ -132,8 +169,6 @@ class Memory(nn.Module, Generic[S]):
     def run_step(self, values: Tensor, gates: Tensor, state: S | None) -> tuple[Tensor, S]:
         """One step: values [B, V, D] and gates [B, G] -> reads [B, R, D] and the next state."""
         raise NotImplementedError
-
-    # What a memory may define.
 
     def forward(self, values: Tensor, gates: Tensor, state: S | None = None) -> tuple[Tensor, S]:
         """T steps: values [T, B, V, D] and gates [T, B, G] -> reads [T, B, R, D] and the state."""
@@ -171,10 +206,7 @@ class Memory(nn.Module, Generic[S]):
 
     def gate_bias(self, memories: int = 1, **given: Bias | None) -> list[list[StartingBias]]:
         """Where the biases of the gates start, a row of G for each of some memories side by side.
-
-        `given` are the biases that somebody set
-        by name; a memory refuses those that it does not have.
-        """
+        `given` are those that were set by name; a memory refuses those that it does not have."""
         for name in given:
             known = ", ".join(self.biases) or "none that could be set"
             raise ValueError(f"memory {self.kind!r} has no {name}: its starting biases are {known}")
@@ -259,6 +291,26 @@ def check_index(index: Any) -> None:
         )
 
 
+def register_state(
+    state: type, children: Callable[[Any], dict[str, Any]], make: Callable[..., Any]
+) -> None:
+    """Make torch know a state as a tree of its tensors, or of states of its own, each with a name;
+    `make` takes them in their order. `tree_map`, `torch.func`, `torch.export` and distributed
+    wrappers then find the tensors, and `torch.load(weights_only=True)`, the default, loads one."""
+
+    def flatten_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], None]:
+        return [(pytree.GetAttrKey(name), child) for name, child in children(tree).items()], None
+
+    pytree.register_pytree_node(
+        state,
+        lambda tree: (list(children(tree).values()), None),
+        lambda leaves, context: make(*leaves),
+        serialized_type_name=f"{state.__module__}.{state.__qualname__}",
+        flatten_with_keys_fn=flatten_with_keys,
+    )
+    torch.serialization.add_safe_globals([state])
+
+
 class TensorState:
     """A state that is a tensor of cells, [B, N, D], position by position.
 
@@ -275,25 +327,20 @@ class TensorState:
 
     @property
     def batch_size(self) -> int:
-        """B, the number of rows."""
         return self.cells.shape[0]
 
     def rows(self, index: Any) -> Self:
-        """Some rows of the batch, in any order."""
         check_index(index)
         return type(self)(self.cells[index])
 
     def detach(self) -> Self:
-        """The same cells, cut off from the graph that made them."""
         return type(self)(self.cells.detach())
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """The same cells on another device or in another dtype, as `Tensor.to`."""
         return type(self)(self.cells.to(*args, **kwargs))
 
     @classmethod
     def join(cls, states: list[Self]) -> Self:
-        """One state of all their rows, one after the other."""
         n_cells = max(state.cells.shape[1] for state in states)
         return cls(torch.cat([cls.padded(state.cells, n_cells) for state in states]))
 
@@ -331,22 +378,18 @@ class CellMemory(Memory[TensorState]):
     def empty(
         self, batch: int, *, device: Any = None, dtype: torch.dtype | None = None
     ) -> TensorState:
-        """Cells of zeros."""
         shape = (batch, self.empty_cells, self.width)
         return self.state_type(torch.zeros(shape, device=device, dtype=dtype))
 
     def run_step(
         self, values: Tensor, gates: Tensor, state: TensorState | None
     ) -> tuple[Tensor, TensorState]:
-        """One step by the equations."""
         if state is None:
             state = self.empty(len(values), device=values.device, dtype=values.dtype)
         reads, cells = self.update(values, gates, state.cells)
         return reads, self.state_type(cells)
 
     def check_state(self, state: TensorState, batch: int, like: Tensor) -> None:
-        """Raise unless this is a state of `batch` rows for this memory, in dtype and device as
-        `like`."""
         if type(state) is not self.state_type:
             wanted = self.state_type.__name__
             raise TypeError(f"state must be a {wanted} or None; got {type(state).__name__}")
@@ -361,12 +404,10 @@ class CellMemory(Memory[TensorState]):
             raise ValueError(f"state must be on {like.device}; got {state.cells.device}")
 
     def export_state(self) -> tuple[str, ...]:
-        """The cells [B, N, D]."""
         return ("cells",)
 
     def export_step(
         self, values: Tensor, gates: Tensor, state: list[Tensor]
     ) -> tuple[Tensor, list[Tensor]]:
-        """The same step."""
         reads, cells = self.update(values, gates, *state)
         return reads, [cells]

@@ -1,17 +1,19 @@
-"""The paper's three memories as modules: their public calls, and what they say of themselves."""
+"""The paper's three memories as modules, and all memories by name."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from copy import deepcopy
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
 from pushpop.memory.backends import BACKENDS, Backend, able_backends, reference
-from pushpop.memory.base import Bias, DrawnBias, Memory, StartingBias
-from pushpop.memory.biases import BIASES, bias_rows
-from pushpop.memory.kinds import DEQUE, QUEUE, STACK
+from pushpop.memory.base import Bias, DrawnBias, Memory, Shifts, StartingBias
+from pushpop.memory.kinds import BIASES, DEQUE, QUEUE, STACK, bias_rows
+from pushpop.memory.mixing import SuperpositionStack, Tape
 from pushpop.memory.operators import under_transform
-from pushpop.memory.state import Cells, MemoryState, strength_dtype
+from pushpop.memory.state import Cells, MemoryState, empty_state, strength_dtype
 
 
 class NeuralMemory(Memory[MemoryState]):
@@ -43,25 +45,23 @@ class NeuralMemory(Memory[MemoryState]):
         self, values: Tensor, push: Tensor, pop: Tensor, state: MemoryState | None = None
     ) -> tuple[Tensor, MemoryState]:
         """Run T steps (pop, push, read); returns the reads, shaped as `values`, and the state."""
-        self._check(values, push, pop, state, "TB")
-        v, d, u = self._with_ends(values, push, pop)
+        v, d, u = self._checked(values, push, pop, state, "TB")
         if self._has_own_step:
             reads, state = super().forward(v, torch.cat([d, u], dim=-1), state)
         else:
             reads, state = self._backend_for(values).run(self.equations, v, d, u, state)
-        return self._without_ends(reads), state
+        return reads if self.ends == 2 else reads.squeeze(-2), state
 
     def step(
         self, value: Tensor, push: Tensor, pop: Tensor, state: MemoryState | None = None
     ) -> tuple[Tensor, MemoryState]:
         """Run one step, without the time axis. Old states stay valid."""
-        self._check(value, push, pop, state, "B")
-        v, d, u = self._with_ends(value, push, pop)
+        v, d, u = self._checked(value, push, pop, state, "B")
         if self._has_own_step:
             read, state = self.run_step(v, torch.cat([d, u], dim=-1), state)
         else:
             read, state = self._backend_for(value).step(self.equations, v, d, u, state)
-        return self._without_ends(read), state
+        return read if self.ends == 2 else read.squeeze(-2), state
 
     @property
     def _has_own_step(self) -> bool:
@@ -73,8 +73,12 @@ class NeuralMemory(Memory[MemoryState]):
         self, values: Tensor, gates: Tensor, state: MemoryState | None
     ) -> tuple[Tensor, MemoryState]:
         """values [T, B, E, D], gates [T, B, 2 E], pushes first -> reads [T, B, E, D], the state."""
-        reads, state = self(*self._named(values, gates), state)
-        return reads.unsqueeze(-2) if self.ends == 1 else reads, state
+        push, pop = gates.chunk(2, dim=-1)
+        if self.ends == 2:
+            reads, state = self(values, push, pop, state)
+            return reads, state
+        reads, state = self(values.squeeze(-2), push.squeeze(-1), pop.squeeze(-1), state)
+        return reads.unsqueeze(-2), state
 
     def run_step(
         self, values: Tensor, gates: Tensor, state: MemoryState | None
@@ -91,10 +95,7 @@ class NeuralMemory(Memory[MemoryState]):
     def empty(
         self, batch: int, *, device: Any = None, dtype: torch.dtype | None = None
     ) -> MemoryState:
-        """A memory without cells."""
-        like = torch.empty(0, device=device, dtype=dtype)
-        strengths = like.new_zeros(batch, 0, dtype=strength_dtype(like.dtype))
-        return MemoryState(like.new_zeros(batch, 0, self.width), strengths)
+        return empty_state(torch.empty(0, device=device, dtype=dtype), batch, self.width)
 
     def idle(self) -> list[float]:
         """A push and a pop of 0."""
@@ -112,18 +113,15 @@ class NeuralMemory(Memory[MemoryState]):
         if unknown:
             return super().gate_bias(memories, **unknown)
         start = {**self.biases, **given}
-        pop = self._biases("pop_bias", start["pop_bias"], memories)
+        spread = partial(bias_rows, memories=memories, kind=self.kind, ends=self.ends)
+        pop = spread("pop_bias", start["pop_bias"])
         if isinstance(start["push_bias"], str) and start["push_bias"] == "drift":
             push: list[list[StartingBias]] = [[DrawnBias(u or 0.0) for u in row] for row in pop]
         else:
-            push = [[*row] for row in self._biases("push_bias", start["push_bias"], memories)]
+            push = [[*row] for row in spread("push_bias", start["push_bias"])]
         return [[*d, *u] for d, u in zip(push, pop, strict=True)]
 
-    def _biases(self, name: str, bias: Bias | None, memories: int) -> list[list[float | None]]:
-        return bias_rows(name, bias, memories, kind=self.kind, ends=self.ends)
-
     def check_state(self, state: MemoryState, batch: int, like: Tensor) -> None:
-        """Raise unless this is a state of `batch` rows for this memory, like the tensor `like`."""
         if not isinstance(state, MemoryState):
             raise TypeError(f"state must be a MemoryState or None; got {type(state).__name__}")
         super().check_state(state, batch, like)
@@ -134,23 +132,19 @@ class NeuralMemory(Memory[MemoryState]):
         _check_like("state", state, like, like.dtype)
 
     def export_state(self) -> tuple[str, ...]:
-        """The paper's V [B, N, D] and s [B, N]."""
         return ("values", "strengths")
 
     def export_step(
         self, values: Tensor, gates: Tensor, state: list[Tensor]
     ) -> tuple[Tensor, list[Tensor]]:
-        """The paper's equations."""
         push, pop = gates.chunk(2, dim=-1)
         V, s, reads = reference.STEPS[self.equations](state[0], state[1], values, push, pop)
         return reads, [V, s]
 
     def all_backends(self) -> tuple[str, ...]:
-        """Return the names of all backends, the fastest first."""
         return tuple(BACKENDS)
 
     def backends(self, device: torch.device, dtype: torch.dtype) -> tuple[str, ...]:
-        """Return the names of the backends that can run such tensors, the best first."""
         return able_backends(device, dtype)
 
     def choose_backend(self, like: Tensor | None) -> str:
@@ -161,17 +155,16 @@ class NeuralMemory(Memory[MemoryState]):
         return "reference" if beyond_kernels else chosen
 
     def limits(self) -> str:
-        """Return the end of a message about a backend that cannot run."""
         return BACKENDS[self.backend].limits
 
     def _backend_for(self, like: Tensor) -> Backend:
         return BACKENDS[self.choose_backend(like)]
 
-    def _check(
+    def _checked(
         self, values: Tensor, push: Tensor, pop: Tensor, state: MemoryState | None, letters: str
-    ) -> None:
-        """Check shapes, dtypes and devices, and values if asked to; `letters` are the leading
-        dimensions, "TB" or "B"."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The tensors with an axis for the ends, checked: shapes, dtypes and devices, and values if
+        asked to. `letters` are the leading dimensions, "TB" or "B"."""
         named = {"values": values, "push": push, "pop": pop}
         for name, x in named.items():
             if not isinstance(x, Tensor):
@@ -198,24 +191,14 @@ class NeuralMemory(Memory[MemoryState]):
         validates = not torch.is_grad_enabled() if self.validate is None else self.validate
         if validates and not torch.compiler.is_compiling() and not under_transform():
             check_values(values, push, pop, state)
-
-    def _named(self, values: Tensor, gates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """values [..., E, D] and gates [..., 2 E] as `forward` and `step` take them."""
-        push, pop = gates.chunk(2, dim=-1)
-        if self.ends == 2:
-            return values, push, pop
-        return values.squeeze(-2), push.squeeze(-1), pop.squeeze(-1)
+        return self._with_ends(values, push, pop)
 
     def _with_ends(
         self, values: Tensor, push: Tensor, pop: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The tensors with an axis for the ends."""
         if self.ends == 2:
             return values, push, pop
         return values.unsqueeze(-2), push.unsqueeze(-1), pop.unsqueeze(-1)
-
-    def _without_ends(self, reads: Tensor) -> Tensor:
-        return reads if self.ends == 2 else reads.squeeze(-2)
 
 
 class NeuralStack(NeuralMemory):
@@ -290,3 +273,50 @@ def check_values(values: Tensor, push: Tensor, pop: Tensor, state: MemoryState |
 def _first(bad: Tensor, x: Tensor) -> tuple[list[int], float]:
     place = [int(i) for i in bad.nonzero()[0]]
     return place, x[tuple(place)].item()
+
+
+MEMORIES: dict[str, type[Memory[Any]]] = {
+    memory.kind: memory
+    for memory in (NeuralStack, NeuralQueue, NeuralDeque, SuperpositionStack, Tape)
+}
+"""The memories by name; `kinds.py` lists those that come with the package."""
+M = TypeVar("M", bound=type[Memory[Any]])
+
+
+def register_memory(memory: M) -> M:
+    """Make a memory of one's own known by its `kind`, to models that are trained, saved and loaded.
+
+    It is made as `memory(width, backend=...)`. Can be used as a decorator of the class.
+    """
+    kind = memory.kind
+    if kind == "none" or MEMORIES.get(kind, memory) is not memory:
+        raise ValueError(f"there is a memory {kind!r} already")
+    MEMORIES[kind] = memory
+    return memory
+
+
+def make_memory(memory: str | Memory[Any], width: int | None, backend: str) -> Memory[Any]:
+    """The memory of that name, or the given one if it fits."""
+    if isinstance(memory, str):
+        if memory not in MEMORIES:
+            known = ", ".join(MEMORIES)
+            raise ValueError(f"memory must be one of {known}, or a Memory; got {memory!r}")
+        assert width is not None
+        kind = MEMORIES[memory]
+        # The kernels of a memory that mixes its cells are those of layers: by itself it has none.
+        in_layers = backend == "fused" and isinstance(vars(kind).get("kernel"), Shifts)
+        return kind(width, backend="auto" if in_layers else backend)
+    if not isinstance(memory, Memory):
+        raise TypeError(f"memory must be a name or a Memory; got {type(memory).__name__}")
+    if width is not None and memory.width != width:
+        raise ValueError(f"the given memory is {memory.width} wide; expected {width}")
+    if memory.backend == "auto" and backend != "auto":
+        memory = deepcopy(memory)  # it is somebody else's
+        memory.backend = backend
+        memory.choose_backend(None)
+    if backend not in ("auto", memory.backend):
+        raise ValueError(
+            f"backend is {backend!r} and that of the given memory {memory.backend!r}: expected the "
+            "same"
+        )
+    return memory

@@ -7,6 +7,8 @@ function takes, and finds its gradients by the names of the fields.
 
 import inspect
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
 
 import torch
@@ -62,7 +64,8 @@ class Operator(Generic[Given, Returned]):
         )
         self.operator.register_fake(lambda *fields: tuple(empty(self.takes(*fields))))
         if backward is None:
-            refuse_second_derivative(self.operator, backend)
+            # Building a graph for this (`create_graph=True`) is not refused: it may never be used.
+            self.operator.register_autograd(partial(_refuse, backend))
         else:
             self._register_gradients(backward)
 
@@ -75,37 +78,22 @@ class Operator(Generic[Given, Returned]):
         return tuple(self.run(self.takes(*fields)))
 
     def _register_gradients(self, backward: "Operator[Any, Any]") -> None:
-        inputs, outputs = self.takes._fields, self.gives._fields
-        saved: list[tuple[bool, int]] = []  # tensors: whether an output, and its place
-        plain: list[int] = []  # the places of inputs that are no tensors
-        order: list[tuple[int, int]] = []  # of each field of the backward bundle, see below
-        for name, hint in get_type_hints(backward.takes).items():
-            if name.startswith("grad_"):
-                order.append((2, outputs.index(name.removeprefix("grad_"))))
-            elif name in outputs:
-                order.append((0, len(saved)))
-                saved.append((True, outputs.index(name)))
-            elif hint is Tensor:
-                order.append((0, len(saved)))
-                saved.append((False, inputs.index(name)))
-            else:
-                order.append((1, len(plain)))
-                plain.append(inputs.index(name))
-        returned = [
-            backward.gives._fields.index(name) if name in backward.gives._fields else None
-            for name in inputs
-        ]
+        hints = get_type_hints(backward.takes)
+        tensors = [name for name, hint in hints.items() if hint is Tensor]  # gradients may be None
+        plain = [n for n in hints if n not in tensors and not n.startswith("grad_")]
 
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
             ctx.set_materialize_grads(False)
-            ctx.plain = [inputs[place] for place in plain]
-            ctx.save_for_backward(*((output if out else inputs)[place] for out, place in saved))
+            named = self.takes(*inputs)._asdict() | self.gives(*output)._asdict()
+            ctx.plain = {name: named[name] for name in plain}
+            ctx.save_for_backward(*(named[name] for name in tensors))
 
         def differentiate(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-            # Read once: checkpointing hands the saved tensors out only once.
-            sources = (ctx.saved_tensors, ctx.plain, grads)
-            gradients = backward.operator(*(sources[source][place] for source, place in order))
-            return tuple(None if place is None else gradients[place] for place in returned)
+            named = ctx.plain | dict(zip(tensors, ctx.saved_tensors, strict=True))
+            for name, grad in zip(self.gives._fields, grads, strict=True):
+                named[f"grad_{name}"] = grad
+            gradients = backward(backward.takes(*map(named.get, hints)))._asdict()
+            return tuple(map(gradients.get, self.takes._fields))
 
         self.operator.register_autograd(differentiate, setup_context=setup_context)
 
@@ -137,42 +125,27 @@ def under_transform() -> bool:
     return in_functorch or forwards or torch.onnx.is_in_onnx_export()
 
 
-NO_SECOND = "backend 'fused' has no second derivative; use backend='reference'"
+def _refuse(backend: str, ctx: Any, *grads: Any) -> Any:
+    raise RuntimeError(f"backend {backend!r} has no second derivative; use backend='reference'")
 
 
-def refuse_second_derivative(operator: Any, backend: str) -> None:
-    """Have a backward operator name what to use instead when it is differentiated itself.
-
-    Building the graph for that (`create_graph=True`) is not refused: it may never be used.
-    """
-
-    def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError(NO_SECOND.replace("fused", backend))
-
-    operator.register_autograd(backward)
-
-
-class _FirstOrderOnly(torch.autograd.Function):
+class _Refused(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
         return tuple(tensor.view_as(tensor) for tensor in tensors)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        return tuple(_refuse("fused", ctx))
+
+
+class _FirstOrderOnly(_Refused):
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
         if not torch.is_grad_enabled():
             return gradients
         refused: tuple[Tensor, ...] = _Refused.apply(*gradients)  # type: ignore[no-untyped-call]
         return refused
-
-
-class _Refused(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
-        return tuple(gradient.view_as(gradient) for gradient in gradients)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
-        raise RuntimeError(NO_SECOND)
 
 
 def first_order_only(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -194,7 +167,7 @@ class WalkInput(NamedTuple):
 
 class WalkOutput(NamedTuple):
     """The reads, the final cells (as `state.WalkResult` has them) and the log of the pops
-    (`fused.walk.PopLog`), with room for N + T*E cells. Reads have the dtype of the values, all else
+    (`fused/walk.py`), with room for N + T*E cells. Reads have the dtype of the values, all else
     that is not a whole number that of the strengths.
     """
 
@@ -207,24 +180,14 @@ class WalkOutput(NamedTuple):
     dropped: Tensor  # [T*B, 2]
     trimmed_from: Tensor  # [T*B, 2]
 
-    @property
-    def final(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The fields of `fused.walk.FinalCells`."""
-        return final_of(self)
-
-    @property
-    def log(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The fields of `fused.walk.PopLog`."""
-        return log_of(self)
-
 
 def final_of(bundle: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """The final cells in a bundle that has them: the fields of `fused.walk.FinalCells`."""
+    """The final cells in a bundle that has them: `final` of `fused.walk`."""
     return bundle.strengths, bundle.row_ids, bundle.counts
 
 
 def log_of(bundle: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The log of the pops in a bundle that has it: the fields of `fused.walk.PopLog`."""
+    """The log of the pops in a bundle that has it: `log` of `fused.walk`."""
     return bundle.log_row_ids, bundle.log_strengths, bundle.dropped, bundle.trimmed_from
 
 
@@ -294,14 +257,21 @@ def walk_grads(inputs: WalkBackwardInput) -> tuple[Tensor, Tensor]:
 
 
 def declare_walk(
-    name: str,
-    run: Callable[[WalkInput], WalkOutput],
-    run_backward: Callable[[WalkBackwardInput], WalkGradients],
-    backend: str,
-    devices: str | None = None,
+    name: str, backend: str, devices: str | None = None
 ) -> Operator[WalkInput, WalkOutput]:
-    """The operator of a backend's walk, with its backward pass."""
-    backward = Operator(
+    """The operator of a backend's walk, with its backward pass; its kernels are imported when they
+    first run."""
+    package = f"pushpop.memory.backends.{backend}"
+
+    def run(inputs: WalkInput) -> WalkOutput:
+        out: WalkOutput = import_module(package).run_walk(inputs)
+        return out
+
+    def run_backward(inputs: WalkBackwardInput) -> WalkGradients:
+        gradients: WalkGradients = import_module(package).run_walk_backward(inputs)
+        return gradients
+
+    undo = Operator(
         f"{name}_backward", run_backward, empty_walk_gradients, backend, devices=devices
     )
-    return Operator(name, run, empty_walk, backend, backward, devices)
+    return Operator(name, run, empty_walk, backend, undo, devices)

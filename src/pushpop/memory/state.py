@@ -6,13 +6,18 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from pushpop.memory.base import check_index
-from pushpop.memory.pytrees import register_state
+from pushpop.memory.base import check_index, register_state
 
 
 def strength_dtype(dtype: torch.dtype) -> torch.dtype:
     """The dtype in which strengths are kept beside values of this one."""
     return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
+
+
+def empty_state(like: Tensor, batch: int, width: int) -> "MemoryState":
+    """A state without cells, beside values like this tensor."""
+    strengths = like.new_zeros(batch, 0, dtype=strength_dtype(like.dtype))
+    return MemoryState(like.new_zeros(batch, 0, width), strengths)
 
 
 class CellStore:
@@ -22,19 +27,14 @@ class CellStore:
     """The fields that gradients flow through."""
 
     @property
+    def like(self) -> Tensor:
+        """A tensor [B, ., D] of the values' dtype and device."""
+        raise NotImplementedError
+
+    @property
     def shape(self) -> tuple[int, int]:
         """B and D."""
-        raise NotImplementedError
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of the values."""
-        raise NotImplementedError
-
-    @property
-    def device(self) -> torch.device:
-        """The device of values and strengths."""
-        raise NotImplementedError
+        return self.like.shape[0], self.like.shape[2]
 
     def cells(self) -> "Cells":
         """The cells as tensors."""
@@ -63,16 +63,8 @@ class Cells(CellStore):
     tensors = ("values", "strengths")
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.values.shape[0], self.values.shape[2]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.values.dtype
-
-    @property
-    def device(self) -> torch.device:
-        return self.strengths.device
+    def like(self) -> Tensor:
+        return self.values
 
     def cells(self) -> "Cells":
         return self
@@ -105,16 +97,8 @@ class SequenceResult(CellStore):
     versions: int = field(default=0, kw_only=True)  # of both, when guarded; 0: they are not
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.initial.shape[0], self.pushed.shape[-1]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.pushed.dtype
-
-    @property
-    def device(self) -> torch.device:
-        return self.initial.device
+    def like(self) -> Tensor:
+        return self.initial
 
     def guard_inputs(self) -> None:
         """Have a change of the values in place, before they are gathered, raise."""
@@ -231,12 +215,11 @@ class MemoryState:
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the values, and of the strengths unless that is half precision."""
-        return self._store.dtype
+        return self._store.like.dtype
 
     @property
     def device(self) -> torch.device:
-        """The device of values and strengths."""
-        return self._store.device
+        return self._store.like.device
 
     @property
     def requires_grad(self) -> bool:
@@ -254,11 +237,7 @@ class MemoryState:
         know how many cells are live; on a GPU the host would have to wait for the number. A loop
         over parts of a long sequence calls it there now and then.
         """
-        keep = self.strengths != 0
-        n_cells = int(keep.sum(1).max()) if keep.numel() else 0
-        order = keep.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :n_cells]
-        values = self.values.gather(1, order[..., None].expand(-1, -1, self.width))
-        return MemoryState(values, self.strengths.gather(1, order))
+        return MemoryState(*drop_dead(self.values, self.strengths))
 
     def to(self, *args: Any, **kwargs: Any) -> "MemoryState":
         """The same cells on another device or in another dtype, as `Tensor.to`; beside values in
@@ -310,6 +289,17 @@ register_state(
     lambda state: {"values": state.values, "strengths": state.strengths},
     lambda values, strengths: MemoryState._from_store(Cells(values, strengths)),
 )
+
+
+def drop_dead(V: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
+    """Cells with strength moved to the front of their rows, with as many places as the fullest row
+    needs; if it needs all, everything stays where it is."""
+    live = s != 0
+    n_cells = int(live.sum(1).max()) if live.numel() else 0
+    if n_cells == s.shape[1]:
+        return V, s
+    order = live.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :n_cells]
+    return V.gather(1, order[..., None].expand(-1, -1, V.shape[2])), s.gather(1, order)
 
 
 def _live_rows(state: MemoryState) -> list[Tensor]:

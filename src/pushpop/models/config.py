@@ -6,8 +6,7 @@ from sys import float_info
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pushpop.errors import InputError, did_you_mean
-from pushpop.memory.biases import BIASES, ENDS, check_biases
-from pushpop.memory.kinds import MEMORY_NAMES
+from pushpop.memory.kinds import BIASES, ENDS, MEMORY_NAMES, check_biases
 
 if TYPE_CHECKING:
     from pushpop.memory import Memory

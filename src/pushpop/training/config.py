@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from pushpop.devices import read_device
 from pushpop.errors import InputError, did_you_mean, reading
-from pushpop.memory.biases import BIASES
-from pushpop.memory.kinds import MEMORY_NAMES
+from pushpop.memory.kinds import BIASES, MEMORY_NAMES
 from pushpop.models.config import (
     NO_MEMORY,
     OUTPUT_SCALE,

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from pushpop.layers import DeepLSTM, MemoryRNN
 from pushpop.layers.backends import BACKENDS
 from pushpop.layers.state import RNNState
-from pushpop.memory import MEMORIES, Memory, MemoryState
+from pushpop.memory import MEMORIES, MemoryState
 from pushpop.memory.kinds import MEMORY_NAMES
 
 STEP_BY_STEP = "step by step"
@@ -53,7 +53,6 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Whether all differences are within the limit."""
         return self.worst <= self.limit
 
     def __str__(self) -> str:
@@ -116,9 +115,13 @@ def run_memory(
     """Reads, a number that depends on all cells left, and the gradient of every input."""
     inputs = [x.to(device) for x in inputs]
     memory = MEMORIES[kind](inputs[0].shape[-1], "auto" if backend == STREAMED else backend)
-    if backend == STREAMED:
+    if backend == STREAMED:  # a step at a time without gradients, as in decoding
         with torch.no_grad():
-            return _streamed(memory, inputs)
+            state, read = MemoryState(*inputs[2:]), []
+            for values, gates in zip(*inputs[:2], strict=True):
+                read_t, state = memory.run_step(values, gates, state)
+                read.append(read_t)
+            return {"reads": torch.stack(read), "cells": look_at_cells(state)}
     leaves = [x.detach().requires_grad_() for x in inputs]
     first = MemoryState(*leaves[2:]) if _is_papers(kind) else None
     reads, state = memory.run(leaves[0], leaves[1], first)
@@ -129,15 +132,6 @@ def run_memory(
     names = ("values", "gates", "initial values", "initial strengths")
     by_name = {f"d {name}": g for name, g in zip(names, gradients, strict=False)}
     return {"reads": reads.detach(), "cells": cells.detach(), **by_name}
-
-
-def _streamed(memory: Memory[Any], inputs: list[Tensor]) -> dict[str, Tensor]:
-    """A step at a time without gradients, as in decoding."""
-    state, reads = MemoryState(*inputs[2:]), []
-    for values, gates in zip(*inputs[:2], strict=True):
-        read, state = memory.run_step(values, gates, state)
-        reads.append(read)
-    return {"reads": torch.stack(reads), "cells": look_at_cells(state)}
 
 
 def compare_layers(device: torch.device, sizes: Sizes) -> Iterator[Comparison]:
@@ -156,24 +150,23 @@ def compare_layers(device: torch.device, sizes: Sizes) -> Iterator[Comparison]:
 
 
 def _compare_layer(
-    what: str,
-    layer: MemoryRNN | DeepLSTM,
-    lengths: list[int],
-    device: torch.device,
-    dtype: torch.dtype,
+    what: str, layer: Any, lengths: list[int], device: torch.device, dtype: torch.dtype
 ) -> Iterator[Comparison]:
     layer = layer.to(dtype)  # rounded before both runs
     x = torch.randn(max(lengths), len(lengths), layer.input_size, dtype=dtype)
     layer.double()
     set_backend(layer, "reference")
     wanted = run_layer(layer, x.double(), lengths)
-    try:
+
+    def move() -> dict[str, Tensor]:
         layer.to(dtype).to(device)  # not at once: an Apple GPU cannot have what is float64
-        here = x.to(device)
-    except Exception as error:  # a GPU that has failed before
-        described = _describe(what, "any", device, dtype, "lengths")
-        yield Comparison(*described, {}, LIMITS[dtype], _failure(error))
+        return {}
+
+    moved = compare(what, "any", device, dtype, "lengths", move, {})
+    if moved.failure:  # a GPU that has failed before
+        yield moved
         return
+    here = x.to(device)
     for backend in (*layer_backends(layer, here), STEP_BY_STEP):
         set_backend(layer, backend)
         plain = isinstance(layer, DeepLSTM) or not _is_papers(layer.memory.kind)
@@ -244,7 +237,7 @@ def compare(
     values_only: bool = False,
 ) -> Comparison:
     """How far what a run gives is from what is wanted, by name; gradients begin with "d "."""
-    described = _describe(what, backend, device, dtype, case)
+    errors, failure = {}, ""
     try:
         with full_precision():
             results = run()
@@ -254,18 +247,9 @@ def compare(
             if not (values_only and name.startswith("d "))
         }
     except Exception as error:  # whatever a compiler or a driver has to say, the others go on
-        return Comparison(*described, {}, LIMITS[dtype], _failure(error))
-    return Comparison(*described, errors, LIMITS[dtype])
-
-
-def _describe(
-    what: str, backend: str, device: torch.device, dtype: torch.dtype, case: str
-) -> tuple[str, str, str, str, str]:
-    return what, backend, str(device), str(dtype).removeprefix("torch."), case
-
-
-def _failure(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+        failure = f"{type(error).__name__}: {error}"
+    name = str(dtype).removeprefix("torch.")
+    return Comparison(what, backend, str(device), name, case, errors, LIMITS[dtype], failure)
 
 
 @contextmanager

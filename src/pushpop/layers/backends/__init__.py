@@ -23,8 +23,7 @@ from pushpop.layers.inputs import Noise
 from pushpop.layers.state import RNNState
 from pushpop.memory.backends import BACKENDS as MEMORY_BACKENDS
 from pushpop.memory.backends import WALKABLE
-from pushpop.memory.base import State, TensorState, has_hooks
-from pushpop.memory.mixing import Shifts
+from pushpop.memory.base import Shifts, State, TensorState, has_hooks
 from pushpop.memory.operators import Operator, final_of, runs_eagerly, under_transform
 from pushpop.memory.state import MemoryState, WalkResult
 

@@ -7,26 +7,14 @@ Numba and Triton take seconds.
 
 import os
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from types import ModuleType
 
 import torch
 from torch import Tensor
 
 from pushpop.memory.backends import parallel, reference
 from pushpop.memory.kinds import KINDS
-from pushpop.memory.operators import (
-    Operator,
-    WalkBackwardInput,
-    WalkGradients,
-    WalkInput,
-    WalkOutput,
-    declare_walk,
-    empty_walk,
-    empty_walk_gradients,
-    final_of,
-    log_of,
-    walk_grads,
-)
+from pushpop.memory.operators import Operator, WalkInput, WalkOutput, declare_walk, final_of
 from pushpop.memory.state import (
     Cells,
     CellStore,
@@ -34,7 +22,7 @@ from pushpop.memory.state import (
     SequenceResult,
     Stream,
     WalkResult,
-    as_array,
+    empty_state,
     strength_dtype,
 )
 
@@ -45,10 +33,10 @@ ON_GPU = (*WALKABLE, torch.bfloat16, torch.float16)
 class Backend(ABC):
     """One way to compute the paper's memories."""
 
-    name: ClassVar[str]
-    limits: ClassVar[str] = "runs float32 and float64 on the CPU"
+    name: str
+    limits = "runs float32 and float64 on the CPU"
     """The end of a message about input that the backend cannot run."""
-    has_kernels: ClassVar[bool] = False
+    has_kernels = True
     """Whether it supports first-order reverse mode only."""
 
     @abstractmethod
@@ -72,11 +60,9 @@ class Backend(ABC):
 
         Beside values in half precision, gates and strengths are float32.
         """
-        T, B, _, D = values.shape
         wide = strength_dtype(values.dtype)
-        if state is None:
-            state = MemoryState(values.new_zeros(B, 0, D), values.new_zeros(B, 0, dtype=wide))
-        if T == 0:
+        state = empty_state(values, *values.shape[1::2]) if state is None else state
+        if len(values) == 0:
             return values.clone(), state
         first = state._materialise()
         first = Cells(first.values, first.strengths.to(wide))
@@ -107,41 +93,22 @@ class Backend(ABC):
             reads, state = self.run(kind, value[None], push[None], pop[None], state)
             return reads[0], state
         number = KINDS.index(kind)
-        store: CellStore
-        if state is None:
-            B, _, D = value.shape
-            store = Cells(value.new_zeros(B, 0, D), value.new_zeros(B, 0))
-        else:
-            store = state._store
+        state = empty_state(value, *value.shape[::2]) if state is None else state
+        store = state._store
         if not isinstance(store, streams) or store.is_old:  # old: undo the steps since, once
-            cells = store.cells() if state is None else state._materialise()
-            store = streams.of(number, cells)
+            store = streams.of(number, state._materialise())
         read, after = store.advance(number, value, push, pop)
         return read, MemoryState._from_store(after)
 
 
-class Reference(Backend):
-    """The paper's equations, by autograd: the truth for all others."""
+class PlainTorch(Backend):
+    """The equations, the truth for all others, or the closed form over whole sequences, by
+    autograd."""
 
-    name = "reference"
+    has_kernels = False
 
-    def supports(self, device: torch.device, dtype: torch.dtype) -> bool:
-        return True
-
-    def run_cells(
-        self, kind: str, values: Tensor, push: Tensor, pop: Tensor, cells: Cells
-    ) -> tuple[Tensor, CellStore]:
-        wide, narrow = push.dtype, values.dtype
-        reads, V, s = reference.run(
-            kind, values.to(wide), push, pop, cells.values.to(wide), cells.strengths
-        )
-        return reads.to(narrow), Cells(V.to(narrow), s)
-
-
-class Parallel(Backend):
-    """The closed form over whole sequences, by autograd, on any device."""
-
-    name = "parallel"
+    def __init__(self, name: str, module: ModuleType) -> None:
+        self.name, self._module = name, module
 
     def supports(self, device: torch.device, dtype: torch.dtype) -> bool:
         return True
@@ -149,7 +116,7 @@ class Parallel(Backend):
     def run_cells(
         self, kind: str, values: Tensor, push: Tensor, pop: Tensor, cells: Cells
     ) -> tuple[Tensor, CellStore]:
-        reads, V, s = parallel.run(kind, values, push, pop, cells.values, cells.strengths)
+        reads, V, s = self._module.run(kind, values, push, pop, cells.values, cells.strengths)
         return reads.to(values.dtype), Cells(V.to(values.dtype), s)
 
 
@@ -157,7 +124,6 @@ class Fused(Backend):
     """The walk over live cells by Numba's kernels."""
 
     name = "fused"
-    has_kernels = True
 
     def supports(self, device: torch.device, dtype: torch.dtype) -> bool:
         return device.type == "cpu" and dtype in WALKABLE
@@ -178,8 +144,7 @@ class Triton(Backend):
 
     name = "triton"
     limits = "runs floating point on a GPU, with the package triton"
-    has_kernels = True
-    interpreted: bool = os.environ.get("TRITON_INTERPRET") == "1"
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
     """Whether the kernels run on the CPU: by Triton's interpreter, or emulated."""
 
     def supports(self, device: torch.device, dtype: torch.dtype) -> bool:
@@ -204,7 +169,10 @@ class Triton(Backend):
 
 
 BACKENDS: dict[str, Backend] = {
-    backend.name: backend for backend in (Fused(), Triton(), Parallel(), Reference())
+    "fused": Fused(),
+    "triton": Triton(),
+    "parallel": PlainTorch("parallel", parallel),
+    "reference": PlainTorch("reference", reference),
 }
 """The backends by name, the fastest first."""
 
@@ -235,48 +203,8 @@ def run_walk(
 ) -> tuple[Tensor, WalkResult]:
     """A sequence by an operator made by `declare_walk`."""
     out = operator(WalkInput(KINDS.index(kind), values, push, pop, cells.values, cells.strengths))
-    return out.reads, WalkResult(values, cells.values, *out.final)
+    return out.reads, WalkResult(values, cells.values, *final_of(out))
 
 
-def _walk(inputs: WalkInput) -> WalkOutput:
-    from pushpop.memory.backends.fused import walk as kernels
-
-    out = empty_walk(inputs)
-    gates = torch.cat([inputs.push, inputs.pop], -1)
-    arrays = (inputs.values, gates, inputs.initial, inputs.strengths, out.reads)
-    kernels.forward(
-        inputs.kind, *map(as_array, arrays), tuple(map(as_array, out.final)),
-        tuple(map(as_array, out.log)),
-    )  # fmt: skip
-    return out
-
-
-def _walk_backward(inputs: WalkBackwardInput) -> WalkGradients:
-    from pushpop.memory.backends.fused import walk_backward as kernels
-
-    out, E = empty_walk_gradients(inputs), inputs.values.shape[2]
-    grad_gates = inputs.values.new_empty(*inputs.values.shape[:2], 2 * E)
-    arrays = (*walk_grads(inputs), out.values, grad_gates, out.initial, out.strengths)
-    kernels.backward(
-        inputs.kind, as_array(inputs.values), as_array(inputs.initial),
-        tuple(map(as_array, final_of(inputs))), tuple(map(as_array, log_of(inputs))),
-        *map(as_array, arrays),
-    )  # fmt: skip
-    torch.split_copy(grad_gates, E, -1, out=(out.push, out.pop))
-    return out
-
-
-def _walk_triton(inputs: WalkInput) -> WalkOutput:
-    from pushpop.memory.backends.triton import launch
-
-    return launch.run_walk(inputs)
-
-
-def _walk_triton_backward(inputs: WalkBackwardInput) -> WalkGradients:
-    from pushpop.memory.backends.triton import launch
-
-    return launch.run_walk_backward(inputs)
-
-
-walk = declare_walk("walk", _walk, _walk_backward, "fused", devices="cpu")
-walk_triton = declare_walk("walk_triton", _walk_triton, _walk_triton_backward, "triton")
+walk = declare_walk("walk", "fused", devices="cpu")
+walk_triton = declare_walk("walk_triton", "triton")

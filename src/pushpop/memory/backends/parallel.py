@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from pushpop.memory.operators import under_transform
-from pushpop.memory.state import would_sync
+from pushpop.memory.state import drop_dead, would_sync
 
 BLOCK = 64  # steps weighed against each other at once; near the fastest on a CPU
 
@@ -64,7 +64,7 @@ def run(
         block_reads, V, s = _run_block(kind, v, d, u, V, s)
         reads.append(block_reads)
         if not is_symbolic(s):
-            V, s = _keep_live(V, s)
+            V, s = drop_dead(V, s)
     factor = torch.where(is_nan, torch.nan, 1.0).to(s.dtype)
     return torch.cat(reads) * factor[..., None, None].to(reads[0].dtype), V, s * factor[-1, :, None]
 
@@ -94,25 +94,26 @@ def _run_block(
     total = strengths.sum(1)
     pointers = _scan(controls, total)
 
-    # Cells bottom to top: pushed at the bottom (latest first), initial, pushed at the top.
+    # Cells bottom to top: pushed at the bottom (latest first), initial, pushed at the top. Of each,
+    # lower and upper edges, values, and times of birth.
     near = _within_reach(strengths, edges, total, controls)
     first_lo = (edges - strengths).gather(1, near).T
-    lo = [first_lo, pointers.top]
-    hi = [first_lo + strengths.gather(1, near).T, pointers.top + controls.push_top]
-    pushed_top = values[:, :, 0].transpose(0, 1)
-    cells = [V.gather(1, near[:, :, None].expand(-1, -1, V.shape[2])), pushed_top]
-    rows = [V, pushed_top]
+    first_hi = first_lo + strengths.gather(1, near).T
+    first = V.gather(1, near[:, :, None].expand(-1, -1, V.shape[2]))
     times = torch.arange(values.shape[0], device=values.device)
-    born = [times.new_full((near.shape[1],), -1), times]
+    pushed = values.transpose(0, 1)
+    rows = [V, pushed[:, :, 0]]
+    parts = [
+        (first_lo, first_hi, first, times.new_full((near.shape[1],), -1)),
+        (pointers.top, pointers.top + controls.push_top, pushed[:, :, 0], times),
+    ]
     n_below = 0
     if controls.push_bottom is not None:
-        pushed_bottom = values[:, :, 1].transpose(0, 1).flip(1)
-        n_below = pushed_bottom.shape[1]
-        lo.insert(0, (pointers.bottom - controls.push_bottom).flip(0))
-        hi.insert(0, pointers.bottom.flip(0))
-        cells.insert(0, pushed_bottom)
-        rows.insert(0, pushed_bottom)
-        born.insert(0, times.flip(0))
+        below_lo, below = pointers.bottom - controls.push_bottom, pushed[:, :, 1].flip(1)
+        parts.insert(0, (below_lo.flip(0), pointers.bottom.flip(0), below, times.flip(0)))
+        rows.insert(0, below)
+        n_below = len(times)
+    lo, hi, cells, born = zip(*parts, strict=True)
     low, high = _trim(torch.cat(lo), torch.cat(hi), torch.cat(born), times, pointers, controls)
 
     table = torch.cat(cells, dim=1)  # [B, n, D]
@@ -121,8 +122,10 @@ def _run_block(
         for end in (["bottom"] if kind == "queue" else ["top", "bottom"][: values.shape[2]])
     ]
     left = torch.relu(high[:, -1] - low[:, -1]).to(s.dtype)
-    below, first, above = left.tensor_split([n_below, n_below + near.shape[1]], dim=1)
-    s = torch.cat([below, s.scatter(1, near, first), above], dim=1)
+    left_below, left_first, left_above = left.tensor_split(
+        [n_below, n_below + near.shape[1]], dim=1
+    )
+    s = torch.cat([left_below, s.scatter(1, near, left_first), left_above], dim=1)
     return torch.stack(reads, dim=2).transpose(0, 1), torch.cat(rows, dim=1), s
 
 
@@ -223,13 +226,3 @@ def _weights(end: str, low: Tensor, high: Tensor, pointers: Pointers, controls: 
         floor = floor - controls.push_bottom
     edge = (floor + 1).T[:, :, None]
     return torch.relu(torch.where(high <= edge, high, edge) - low)
-
-
-def _keep_live(V: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-    """Drop cells without strength, close the gaps, and pad shorter rows at the top."""
-    live = s > 0
-    width = int(live.sum(1).max()) if live.numel() else 0
-    if width == s.shape[1]:
-        return V, s
-    order = live.to(torch.uint8).argsort(dim=1, descending=True, stable=True)[:, :width]
-    return V.gather(1, order[:, :, None].expand(-1, -1, V.shape[2])), s.gather(1, order)

@@ -105,6 +105,7 @@ def run(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """All steps of a sequence: values [T, B, E, D], push and pop [T, B, E] -> reads, V, s."""
     step = STEPS[kind]
+    values, V = values.to(push.dtype), V.to(push.dtype)  # they may be in half precision
     if s.shape[1] == 0:  # there is no strength that a first pop of NaN would make NaN
         push = torch.cat([torch.where(pop[:1].isnan(), pop[:1], push[:1]), push[1:]])
     reads = []

@@ -33,8 +33,6 @@ from pushpop.layers.backends import (
 )
 from pushpop.layers.backends.fused.products import Product, product
 from pushpop.layers.inputs import real_steps
-from pushpop.memory.kinds import DEQUE, STACK
-from pushpop.memory.mixing import GATES
 from pushpop.memory.operators import final_of, log_of
 from pushpop.memory.state import as_array
 
@@ -52,7 +50,7 @@ def run_recurrence(inputs: RecurrenceInput) -> RecurrenceOutput:
         from pushpop.layers.backends.fused.mixing import MixingDriver
 
         with flushed_denormals():
-            _run_forward(inputs, out, MixingDriver(shifts, inputs, out), GATES)
+            _run_forward(inputs, out, MixingDriver(shifts, inputs, out), len(shifts.shifts))
     return out
 
 
@@ -65,7 +63,7 @@ def run_recurrence_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradie
 
     with flushed_denormals():
         mixing = MixingBackwardDriver(shifts, inputs, grads)
-        return _run_backward(inputs, grads, mixing, GATES)
+        return _run_backward(inputs, grads, mixing, len(shifts.shifts))
 
 
 def _run_forward(
@@ -241,20 +239,12 @@ class WalkDriver:
 
     def __init__(self, inputs: RecurrenceInput, out: RecurrenceOutput) -> None:
         from pushpop.memory.backends.fused import walk
-        from pushpop.memory.backends.fused.walk import LiveCells, PopLog
 
         self._kernels = walk
         (self._kind,), H = inputs.memory, inputs.h.shape[1]
         T, R, E, _ = out.values.shape
-        below = T if self._kind == DEQUE else 0
-        shape = (R, inputs.strengths.shape[1] + T * E + below)
-        strengths = as_array(inputs.strengths)
-        self._cells = tuple(LiveCells(
-            np.empty(shape, strengths.dtype), np.empty(shape, np.int64),
-            *np.empty((3, R), np.int64),
-        ))  # fmt: skip
-        self._log = tuple(PopLog(*map(as_array, log_of(out))))
-        walk.begin(strengths, below, self._cells)
+        self._cells = walk.begin(self._kind, T, E, as_array(inputs.strengths))
+        self._log = tuple(map(as_array, log_of(out)))
         self._step_arguments = (
             as_array(out.gates).reshape(T * R, 2 * E),
             _values(out.values, inputs.initial),
@@ -276,41 +266,28 @@ class WalkBackwardDriver:
     """The backward pass of a `WalkDriver`."""
 
     def __init__(self, inputs: RecurrenceBackwardInput, grads: BackwardBuffers) -> None:
-        from pushpop.memory.backends.fused import walk_backward
-        from pushpop.memory.backends.fused.walk import FinalCells, PopLog
-        from pushpop.memory.backends.fused.walk_backward import BackwardCells, ValueGrads
+        from pushpop.memory.backends.fused import walk
 
-        self._kernels = walk_backward
+        self._kernels = walk
         (self._kind,), H = inputs.memory, inputs.hidden.shape[2]
         T, R, E, D = inputs.values.shape
-        room = inputs.strengths.shape[1]
-        below = 0 if self._kind == STACK else room
-        shape = (R, room + below)
         grad_final = inputs.grad_strengths
         grad_final = torch.zeros_like(inputs.strengths) if grad_final is None else grad_final
-        grad_strengths = as_array(grad_final)
-        strengths, collected = np.empty((2, *shape), grad_strengths.dtype)
-        self._cells = tuple(BackwardCells(
-            strengths, collected, np.empty(shape, np.int64), *np.empty((3, R), np.int64)
-        ))  # fmt: skip
+        final, log = tuple(map(as_array, final_of(inputs))), tuple(map(as_array, log_of(inputs)))
+        self._cells = walk.begin_backward(self._kind, final, log[2], as_array(grad_final))
         self._grad_initial = torch.zeros_like(inputs.initial, memory_format=torch.contiguous_format)
-        log = PopLog(*map(as_array, log_of(inputs)))
-        value_grads = ValueGrads(
+        value_grads = (
             as_array(grads.d_values).reshape(-1, D),
             as_array(self._grad_initial).reshape(-1, D),
-            np.empty(T * R * E, np.bool_),
+            np.ones(T * R * E, np.bool_),
         )
-        walk_backward.begin_backward(
-            tuple(FinalCells(*map(as_array, final_of(inputs)))), log.dropped, grad_strengths, below,
-            self._cells, value_grads.unwritten,
-        )  # fmt: skip
         self._step_arguments = (
             _values(inputs.values, inputs.initial),
             _reads(grads.d_carry, H, inputs.memories),
             self._cells,
-            tuple(log),
+            log,
             as_array(grads.d_gates).reshape(T * R, 2 * E),
-            tuple(value_grads),
+            value_grads,
         )
 
     def step(self, t: int, sequences: int) -> None:
@@ -325,13 +302,13 @@ class WalkBackwardDriver:
 
 
 def _values(values: Tensor, initial: Tensor) -> tuple[Any, ...]:
-    """The fields of `fused.walk.Values`."""
+    """The values of `fused.walk`."""
     D = values.shape[3]
     return as_array(values).reshape(-1, D), as_array(initial).reshape(-1, D)
 
 
 def _reads(carry: Tensor, offset: int, memories: int) -> tuple[Any, ...]:
-    """The fields of `fused.walk.ReadTable`."""
+    """The reads of `fused.walk`."""
     return as_array(carry).reshape(-1), offset, carry.shape[1], memories
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from pushpop.layers.backends import RecurrenceBackwardInput, RecurrenceInput, RecurrenceOutput
 from pushpop.layers.backends.fused.loop import BackwardBuffers
 from pushpop.memory.backends.fused.mixing import EMPTY, Step, move, move_backward
-from pushpop.memory.mixing import CHECKPOINT_EVERY, Shifts
+from pushpop.memory.base import CHECKPOINT_EVERY, Shifts
 from pushpop.memory.state import as_array
 
 

@@ -17,8 +17,7 @@ in `memory/backends/triton/walk.py`.
 import triton
 import triton.language as tl
 
-from pushpop.memory.backends.triton.walk import DEQUE, load_ends, step, store_ends
-from pushpop.memory.backends.triton.walk_backward import step_backward
+from pushpop.memory.backends.triton.walk import DEQUE, load_ends, step, step_backward, store_ends
 
 LSTM, GRU, ELMAN = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
@@ -168,13 +167,12 @@ def memory_forward(
         tl.debug_barrier()
     tl.store(gates + at * 2 * E + gate, sigmoid(x))
     tl.debug_barrier()
-    lo, hi, n_logged = load_ends(ends, row)
     out = carry + b * S + H + first
+    vectors = values, initial, D, columns, inside
+    cells = s + row * width, ids + row * width, log_ids + row * room, log_strengths + row * room
     lo, hi, n_logged = step(
-        KIND, t == 0, at, gates + at * 2 * E, gates + at * 2 * E + E, values, initial, out,
-        s + row * width, ids + row * width, lo, hi, n_logged,
-        log_ids + row * room, log_strengths + row * room, dropped, trimmed_from,
-        D, columns, inside, BLOCK,
+        KIND, t == 0, at, gates + at * 2 * E, gates + at * 2 * E + E, vectors, out, cells,
+        load_ends(ends, row), dropped, trimmed_from, BLOCK,
     )  # fmt: skip
     store_ends(ends, row, lo, hi, n_logged)
     kept = prev_carry + ((row * 0 + t + 1) * (R // M) + b) * S + H + first
@@ -203,11 +201,11 @@ def memory_backward(
     first = m * E * D
     d_reads = d_carry + b * S + H + first
     d_gates += row * 2 * E
-    lo, hi, n_logged = load_ends(ends, row)
+    vectors = values, initial, D, columns, inside
+    cells = s + row * width, ids + row * width, log_ids + row * room, log_strengths + row * room
     lo, hi, n_logged = step_backward(
-        KIND, at, values, initial, d_reads, s + row * width, g + row * width, ids + row * width,
-        lo, hi, n_logged, log_ids + row * room, log_strengths + row * room, dropped, trimmed_from,
-        d_values, d_gates, d_gates + E, d_initial, D, columns, inside,
+        KIND, at, vectors, d_reads, cells, g + row * width, load_ends(ends, row), dropped,
+        trimmed_from, (d_values, d_initial), d_gates, d_gates + E,
     )  # fmt: skip
     store_ends(ends, row, lo, hi, n_logged)
     tl.debug_barrier()

@@ -24,15 +24,19 @@ from pushpop.layers.backends.triton.kernels import (
     memory_backward,
     memory_forward,
 )
-from pushpop.memory.backends.triton.launch import (
+from pushpop.memory.backends.triton import (
     OF_CELLS,
     block_options,
     live_width,
     live_width_backward,
     on_device_of,
 )
-from pushpop.memory.backends.triton.walk import begin_rows, finish_rows
-from pushpop.memory.backends.triton.walk_backward import begin_rows_backward, finish_rows_backward
+from pushpop.memory.backends.triton.walk import (
+    begin_rows,
+    begin_rows_backward,
+    finish_rows,
+    finish_rows_backward,
+)
 from pushpop.memory.operators import final_of, log_of
 
 CELLS = ("lstm", "gru", "rnn")  # by their numbers in `kernels.py`

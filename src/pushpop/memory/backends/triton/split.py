@@ -25,7 +25,7 @@ import triton.language as tl
 from torch import Tensor
 
 from pushpop.memory import kinds
-from pushpop.memory.backends.triton.launch import (
+from pushpop.memory.backends.triton import (
     OF_CELLS,
     block_options,
     on_device_of,
@@ -360,14 +360,14 @@ class SplitResult(SequenceResult):
         B, M = self.birth.shape
         N = self.initial.shape[1]
         live, strengths = (self._of_stack if self.kind == kinds.STACK else self._of_queue)()
-        places = torch.arange(M, device=self.device)
+        places = torch.arange(M, device=self.birth.device)
         newest = places == M - 1
         # A row that met a NaN keeps it at its top; adding it elsewhere would add NaN to 0 there.
         last = self.link_strength[:, -1:].detach()
         strengths = torch.where(newest & last.isnan(), last, strengths)
         # Only a cell just pushed can have a gradient without strength.
         keep = live & ((strengths != 0) | newest)
-        rows = torch.arange(B, device=self.device)[:, None]
+        rows = torch.arange(B, device=self.birth.device)[:, None]
         row_ids = torch.where(places >= N, (places - N) * B + rows, ~(rows * N + places))
         order = keep.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
         walked = WalkResult(
@@ -383,7 +383,7 @@ class SplitResult(SequenceResult):
     def _of_stack(self) -> tuple[Tensor, Tensor]:
         """Which cells are on the list of the last one, and their strengths, [B, M] each."""
         M = self.birth.shape[1]
-        places = torch.arange(M, device=self.device)
+        places = torch.arange(M, device=self.birth.device)
         # Live: no later cell was pushed onto one further down. The strength of a live cell is the
         # link strength of the next one.
         lowest_later = _smallest_after(self.link.long(), M)
@@ -393,7 +393,7 @@ class SplitResult(SequenceResult):
         return live, torch.cat([beneath[:, :-1], self.birth[:, -1:]], dim=1)
 
     def _of_queue(self) -> tuple[Tensor, Tensor]:
-        places = torch.arange(self.birth.shape[1], device=self.device)
+        places = torch.arange(self.birth.shape[1], device=self.birth.device)
         lowest = self.link[:, -1:]
         trimmed = (places == lowest) & (places < len(places) - 1)
         return places >= lowest, torch.where(trimmed, self.link_strength[:, -1:], self.birth)

@@ -21,40 +21,19 @@ import triton.language as tl
 from torch import Tensor
 
 from pushpop.memory import kinds
-from pushpop.memory.backends.triton.launch import OF_CELLS, block_options, live_width, on_device_of
+from pushpop.memory.backends.triton import OF_CELLS, block_options, live_width, on_device_of
 from pushpop.memory.backends.triton.walk import (
-    BOTTOM,
     DEQUE,
-    QUEUE,
-    STACK,
-    TOP,
     begin_rows,
     finish_rows,
     load_ends,
-    position,
     step_rows,
     store_ends,
+    undo_pops,
 )
 from pushpop.memory.state import Cells, Stream, WalkResult, strength_dtype
 
 FEWEST_STEPS = 16
-
-
-@triton.jit
-def _undo_pop(
-    END: tl.constexpr, n_dropped, trimmed_from, s, ids, lo, hi, n_logged, log_ids, log_strengths
-):
-    """Put back what a pop took; lo, hi and n_logged before it."""
-    tl.store(s + position(END, lo, hi, 0), trimmed_from, mask=trimmed_from >= 0)
-    for _ in range(n_dropped):
-        n_logged -= 1
-        if END == TOP:
-            hi += 1
-        else:
-            lo -= 1
-        tl.store(s + position(END, lo, hi, 0), tl.load(log_strengths + n_logged))
-        tl.store(ids + position(END, lo, hi, 0), tl.load(log_ids + n_logged))
-    return lo, hi, n_logged
 
 
 @triton.jit(do_not_specialize=["after", "before", "R", "room", "width"])
@@ -64,10 +43,7 @@ def rewind_rows(
 ):  # fmt: skip
     """Live cells after `after` steps as they were after `before`; grid (R,)."""
     row = tl.program_id(0).to(tl.int64)
-    s += row * width
-    ids += row * width
-    log_ids += row * room
-    log_strengths += row * room
+    cells = s + row * width, ids + row * width, log_ids + row * room, log_strengths + row * room
     lo, hi, n_logged = load_ends(ends, row)
     at = row + (row * 0 + after) * R
     for _ in range(after - before):
@@ -75,23 +51,9 @@ def rewind_rows(
         hi -= 1
         if KIND == DEQUE:
             lo += 1
-        n_top = tl.load(dropped + at * 2).to(tl.int32)
-        n_bottom = tl.load(dropped + at * 2 + 1).to(tl.int32)
-        from_top = tl.load(trimmed_from + at * 2)
-        from_bottom = tl.load(trimmed_from + at * 2 + 1)
-        # The pops, last first, as in `walk_backward.py`.
-        if KIND == QUEUE:
-            lo, hi, n_logged = _undo_pop(
-                TOP, n_top, from_top, s, ids, lo, hi, n_logged, log_ids, log_strengths
-            )
-        if KIND != STACK:
-            lo, hi, n_logged = _undo_pop(
-                BOTTOM, n_bottom, from_bottom, s, ids, lo, hi, n_logged, log_ids, log_strengths
-            )
-        if KIND != QUEUE:
-            lo, hi, n_logged = _undo_pop(
-                TOP, n_top, from_top, s, ids, lo, hi, n_logged, log_ids, log_strengths
-            )
+        lo, hi, n_logged = undo_pops(
+            KIND, at, cells, None, (lo, hi, n_logged), dropped, trimmed_from, None
+        )
     tl.debug_barrier()
     store_ends(ends, row, lo, hi, n_logged)
 
@@ -218,17 +180,8 @@ class WalkStream(Stream):
         return cls(SharedWalk.begin(kind, cells), 0)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        B, _, D = self.walk.initial.shape
-        return B, D
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.walk.initial.dtype
-
-    @property
-    def device(self) -> torch.device:
-        return self.walk.initial.device
+    def like(self) -> Tensor:
+        return self.walk.initial
 
     @property
     def is_old(self) -> bool:
