@@ -23,8 +23,7 @@ from machine import write_results
 from pushpop import Transducer, TransducerConfig
 from pushpop.tasks import TASKS, Batch, GrammarTask, Vocabulary, batch_rng, batches, get_task
 from pushpop.tasks.chomsky import ChomskyTask
-from pushpop.tasks.grammar_sampling import Tables
-from pushpop.tasks.grammar_task import compile_grammar
+from pushpop.tasks.grammar_sampling import Tables, compile_grammar
 
 ROOT = Path(__file__).parent.parent
 SEED = 0

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from pushpop.lazy import import_when_asked
 
 if TYPE_CHECKING:
-    from pushpop.tasks.base import Pairs, Task, batch_rng
+    from pushpop.tasks.base import Pairs, Task, Vocabulary, batch_rng
     from pushpop.tasks.batching import (
         Batch,
         batches,
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pushpop.tasks.grammar import Grammar, Link, Rule, parse_grammar, read_grammar
     from pushpop.tasks.grammar_task import GrammarTask
     from pushpop.tasks.registry import TASKS, LengthRange, get_task, parse_lengths
-    from pushpop.tasks.vocabulary import Vocabulary
 
 __all__ = [
     "TASKS",

@@ -8,7 +8,7 @@ is scored is the prediction of the target and of EOS, so the first scored step i
     outputs   .     .    .    x     y    EOS
     mask      no    no   no   yes   yes  yes
 
-`inputs` are ids of the input table, `outputs` ids of the output table (see `vocabulary.py`).
+`inputs` are ids of the input table, `outputs` ids of the output table (see `base.py`).
 
 A tagger writes while it reads, and there are no other symbols than the source's. What is scored is
 a label for every symbol or, where the vocabulary has a blank, the target at as many blanks:
@@ -28,6 +28,7 @@ A language model has no source, and each of its symbols is scored:
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -36,9 +37,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pushpop.errors import InputError
-from pushpop.tasks.base import IntArray, Pairs, Task, batch_rng, places
+from pushpop.tasks.base import IntArray, Pairs, Task, Vocabulary, batch_rng, places
 from pushpop.tasks.registry import LengthRange
-from pushpop.tasks.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,77 +54,74 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on a device."""
-        fields = (self.inputs, self.outputs, self.lengths, self.mask)
-        return Batch(*(field.to(device) for field in fields))
+        return Batch(*(field.to(device) for field in vars(self).values()))
 
 
 def make_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
     """Join the pairs' sides and pad them to the longest."""
-    inputs, outputs, mask, lengths = _blank_batch(
-        pairs, pairs.source_lengths + pairs.target_lengths + 2
-    )
-    every = np.arange(len(pairs))
-    rows, steps = places(pairs.source_lengths)
-    inputs[0] = vocabulary.SOS
-    inputs[steps + 1, rows] = pairs.source + vocabulary.source_input_start
     separators = pairs.source_lengths + 1
-    inputs[separators, every] = vocabulary.SEP
-    rows, steps = places(pairs.target_lengths)
-    steps += separators[rows]
-    inputs[steps + 1, rows] = pairs.target + vocabulary.target_input_start
-    outputs[steps, rows] = pairs.target + vocabulary.target_output_start
-    outputs[lengths - 1, every] = vocabulary.EOS
-    mask[steps, rows] = mask[lengths - 1, every] = True
-    return Batch(*map(torch.from_numpy, (inputs, outputs, lengths, mask)))
+    inputs, *rest = _write_targets(pairs, vocabulary, separators)
+    inputs[separators, np.arange(len(pairs))] = vocabulary.SEP
+    rows, steps = places(pairs.source_lengths)
+    inputs[steps + 1, rows] = pairs.source + vocabulary.source_input_start
+    return Batch(*map(torch.from_numpy, (inputs, *rest)))
+
+
+def make_line_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
+    """Pad the targets of pairs to the longest, as lines of a language model."""
+    starts = np.zeros(len(pairs), np.int64)
+    return Batch(*map(torch.from_numpy, _write_targets(pairs, vocabulary, starts, "lines")))
 
 
 def make_tag_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
     """Align the pairs' sides for a tagger, and pad them to the longest. A tagger never has to say
     that it has finished, so its output ids are the numbers of target symbols, without EOS."""
-    has_blank = vocabulary.blank is not None
-    differ = pairs.source_lengths != pairs.target_lengths
-    if not has_blank and differ.any():
+    starts = np.zeros(len(pairs), np.int64)
+    if vocabulary.blank is not None:
+        starts = pairs.source_lengths
+    elif (differ := pairs.source_lengths != pairs.target_lengths).any():
         row = int(differ.argmax())
         raise InputError(
             f"pair {row}: {pairs.source_lengths[row]} source symbols and "
             f"{pairs.target_lengths[row]} labels, expected a label for every symbol"
         )
-    steps_in_all = pairs.source_lengths + (pairs.target_lengths if has_blank else 0)
-    inputs, outputs, mask, lengths = _blank_batch(pairs, steps_in_all)
-    rows, steps = places(pairs.source_lengths)
-    inputs[steps, rows] = pairs.source + vocabulary.source_input_start
+    inputs, outputs, lengths, mask = _empty_batch(starts, starts + pairs.target_lengths)
     rows, steps = places(pairs.target_lengths)
+    steps += starts[rows]
+    outputs[steps, rows] = pairs.target
     if vocabulary.blank is not None:
         (blank,) = vocabulary.encode_source([vocabulary.blank])
-        steps += pairs.source_lengths[rows]
         inputs[steps, rows] = blank + vocabulary.source_input_start
-    outputs[steps, rows] = pairs.target
-    mask[steps, rows] = True
+    rows, steps = places(pairs.source_lengths)
+    inputs[steps, rows] = pairs.source + vocabulary.source_input_start
     return Batch(*map(torch.from_numpy, (inputs, outputs, lengths, mask)))
 
 
-def _blank_batch(
-    pairs: Pairs, lengths: IntArray
-) -> tuple[IntArray, IntArray, NDArray[np.bool_], IntArray]:
-    """Inputs, outputs and mask of zeros for sequences of these lengths, and the lengths."""
-    if not len(pairs):
-        raise InputError("no pairs to make a batch of")
-    shape = int(lengths.max()), len(lengths)
-    return np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.bool_), lengths
+Arrays = tuple[IntArray, IntArray, IntArray, NDArray[np.bool_]]
+"""The fields of a batch."""
 
 
-def make_line_batch(pairs: Pairs, vocabulary: Vocabulary) -> Batch:
-    """Pad the targets of pairs to the longest, as lines of a language model."""
-    if not len(pairs):
-        raise InputError("no lines to make a batch of")
-    lengths = pairs.target_lengths + 1
-    mask = np.arange(lengths.max())[:, None] < lengths  # [T, B]
-    inputs = np.full(mask.shape, vocabulary.SOS)
-    outputs = np.full(mask.shape, vocabulary.EOS)
-    # Symbols lie end to end, line after line: they go where the mask of lines is set, turned.
-    inputs[1:].T[mask[1:].T] = pairs.target + vocabulary.target_input_start
-    outputs[:-1].T[mask[1:].T] = pairs.target + vocabulary.target_output_start
-    return Batch(*map(torch.from_numpy, (inputs, outputs, lengths, mask)))
+def _empty_batch(starts: IntArray, lengths: IntArray, what: str = "pairs") -> Arrays:
+    """Arrays of zeros, and a mask of what is scored: the steps from each start [B] to the end."""
+    if not len(lengths):
+        raise InputError(f"no {what} to make a batch of")
+    steps = np.arange(lengths.max())[:, None]
+    mask = (starts <= steps) & (steps < lengths)
+    return np.zeros(mask.shape, np.int64), np.zeros(mask.shape, np.int64), lengths, mask
+
+
+def _write_targets(
+    pairs: Pairs, vocabulary: Vocabulary, starts: IntArray, what: str = "pairs"
+) -> Arrays:
+    """SOS at the first step; targets are predicted from each start on, and read a step later. EOS,
+    the last prediction, is 0 as what is not scored."""
+    inputs, outputs, lengths, mask = _empty_batch(starts, starts + pairs.target_lengths + 1, what)
+    inputs[0] = vocabulary.SOS
+    rows, steps = places(pairs.target_lengths)
+    steps += starts[rows]
+    inputs[steps + 1, rows] = pairs.target + vocabulary.target_input_start
+    outputs[steps, rows] = pairs.target + vocabulary.target_output_start
+    return inputs, outputs, lengths, mask
 
 
 BatchMaker = Callable[[Pairs, Vocabulary], Batch]
@@ -167,16 +164,14 @@ def batches(
     They are the ones that `draw_batch` gives, but made `ahead` at a time: right after a training
     step, when the caches are cold, one batch takes as long as several in a row.
     """
+    draw = partial(
+        draw_batch,
+        task,
+        seed=seed,
+        stream=stream,
+        batch_size=batch_size,
+        lengths=lengths,
+        make=make,
+    )
     for first in count(start, ahead):
-        yield from [
-            draw_batch(
-                task,
-                seed=seed,
-                stream=stream,
-                index=k,
-                batch_size=batch_size,
-                lengths=lengths,
-                make=make,
-            )
-            for k in range(first, first + ahead)
-        ]
+        yield from [draw(index=index) for index in range(first, first + ahead)]

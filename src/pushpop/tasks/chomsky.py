@@ -13,9 +13,17 @@ from math import isqrt
 
 import numpy as np
 
-from pushpop.tasks.base import IntArray, Pairs, Task, draw_integers, draw_lengths, places, split
+from pushpop.tasks.base import (
+    IntArray,
+    Pairs,
+    Task,
+    Vocabulary,
+    draw_integers,
+    draw_lengths,
+    places,
+    split,
+)
 from pushpop.tasks.registry import CHOMSKY, LengthRange
-from pushpop.tasks.vocabulary import Vocabulary
 
 BLANK = "_"
 PREFIX = CHOMSKY

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import Path
 from typing import NoReturn
@@ -105,24 +106,17 @@ class Grammar:
 
     def units_first(self) -> Iterator[str]:
         """The nonterminals, each after those that its unit rules (X -> Y[1]) lead to."""
-        done: set[str] = set()
-        for start in self.by_left:
-            path = [(start, iter(self.by_left[start]))] if start not in done else []
-            while path:
-                name, rules = path[-1]
-                rule = next((rule for rule in rules if rule.unit), None)
-                if rule is None:
-                    path.pop()
-                    done.add(name)
-                    yield name
-                    continue
-                child = rule.children[0].name
-                on_path = [ancestor for ancestor, _ in path]
-                if child in on_path:
-                    circle = " -> ".join([*on_path[on_path.index(child) :], child])
-                    self._refuse(rule, f"{child} derives itself alone ({circle})")
-                if child not in done:
-                    path.append((child, iter(self.by_left[child])))
+        leads_to = {
+            name: [rule.children[0].name for rule in rules if rule.unit]
+            for name, rules in self.by_left.items()
+        }
+        try:
+            yield from TopologicalSorter(leads_to).static_order()
+        except CycleError as error:
+            circle = error.args[1][::-1]  # each leads to the next
+            *_, before, name = circle
+            closing = (r for r in self.by_left[before] if r.unit and r.children[0].name == name)
+            self._refuse(next(closing), f"{name} derives itself alone ({' -> '.join(circle)})")
 
     def _check_rule(self, rule: Rule) -> None:
         if not 0 < rule.probability <= 1:
@@ -161,26 +155,25 @@ class Grammar:
 
     def _check_termination(self) -> None:
         ending: set[str] = set()
-        grown = True
-        while grown:
-            newly = {
-                rule.left
-                for rule in self.rules
-                if rule.left not in ending and all(child.name in ending for child in rule.children)
-            }
+        while newly := {
+            rule.left
+            for rule in self.rules
+            if rule.left not in ending and all(child.name in ending for child in rule.children)
+        }:
             ending |= newly
-            grown = bool(newly)
         for name, rules in self.by_left.items():
             if name not in ending:
                 self._refuse(rules[0], f"{name} never terminates: none of its rules can end")
 
     def _check_reachability(self) -> None:
-        reached, waiting = {self.root}, [self.root]
-        while waiting:
-            for rule in self.by_left[waiting.pop()]:
-                new = {child.name for child in rule.children} - reached
-                reached |= new
-                waiting += new
+        reached = {self.root}
+        while (
+            newly := {
+                child.name for rule in self.rules if rule.left in reached for child in rule.children
+            }
+            - reached
+        ):
+            reached |= newly
         for name, rules in self.by_left.items():
             if name not in reached:
                 self._refuse(rules[0], f"{name} is never used: {self.root} does not lead to it")

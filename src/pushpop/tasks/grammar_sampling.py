@@ -1,15 +1,17 @@
-"""Exact derivations of a given source length, compiled: the inside recursion and the draw.
+"""Exact derivations of a given source length, compiled: arrays of a grammar, the inside recursion
+and the draw.
 
-Importing this module imports Numba; `itg.py` does so when it first draws. All kernels are in this
-one file because Numba's cache does not notice changes in imported ones.
+Importing this module imports Numba; `grammar_task.py` does so when it first draws.
 """
 
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from pushpop.compiled import compiled
-from pushpop.tasks.base import FloatArray, IntArray
+from pushpop.tasks.base import FloatArray, IntArray, Vocabulary
+from pushpop.tasks.grammar import Grammar, Link, Rule
 
 
 class Tables(NamedTuple):
@@ -27,6 +29,47 @@ class Tables(NamedTuple):
     first_target: IntArray  # [rules + 1]
     target: IntArray
     units_first: IntArray  # [nonterminals] each after those its unit rules lead to
+    chain: int  # the most nonterminals in a row of unit rules, the last one's other rules included
+
+
+def compile_grammar(grammar: Grammar, vocabulary: Vocabulary) -> Tables:
+    """The grammar as arrays; its root becomes nonterminal 0."""
+    numbers = {name: number for number, name in enumerate(grammar.by_left)}
+    rules = [rule for group in grammar.by_left.values() for rule in group]
+
+    def codes(rule: Rule, side: str) -> list[int]:
+        words = {word: number for number, word in enumerate(getattr(vocabulary, side))}
+        return [
+            -1 - rule.children.index(symbol) if isinstance(symbol, Link) else words[symbol]
+            for symbol in getattr(rule, side)
+        ]
+
+    chains: dict[str, int] = {}
+    for name in grammar.units_first():
+        units = (rule.children[0].name for rule in grammar.by_left[name] if rule.unit)
+        chains[name] = 1 + max((chains[child] for child in units), default=0)
+    first_child, child = _flat([[numbers[link.name] for link in rule.children] for rule in rules])
+    first_source, source = _flat([codes(rule, "source") for rule in rules])
+    first_target, target = _flat([codes(rule, "target") for rule in rules])
+    return Tables(
+        weight=np.array([float(rule.probability) for rule in rules]),
+        words=np.array([len(rule.source) - len(rule.children) for rule in rules]),
+        first_rule=np.cumsum([0, *map(len, grammar.by_left.values())]),
+        first_child=first_child,
+        child=child,
+        first_source=first_source,
+        source=source,
+        first_target=first_target,
+        target=target,
+        units_first=np.array([numbers[name] for name in chains]),
+        chain=max(chains.values()),
+    )
+
+
+def _flat(rows: list[list[int]]) -> tuple[IntArray, IntArray]:
+    """Where each row starts (and the last one ends), and the rows end to end."""
+    first = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return first, np.fromiter(chain.from_iterable(rows), np.int64)
 
 
 class Inside(NamedTuple):
@@ -71,15 +114,15 @@ def inside(g: Tables, longest: int) -> Inside:
     return Inside(P, Q, R)
 
 
-def draws_needed(lengths: IntArray, chain: int) -> int:
+def draws_needed(g: Tables, lengths: IntArray) -> int:
     """At most so many uniform numbers make derivations of these lengths."""
     total = int(lengths.sum())
-    return (2 * total - len(lengths)) * chain + total - len(lengths)
+    return (2 * total - len(lengths)) * g.chain + total - len(lengths)
 
 
 @compiled()
 def derive(
-    g: Tables, probabilities: Inside, lengths: IntArray, uniforms: FloatArray, chain: int
+    g: Tables, probabilities: Inside, lengths: IntArray, uniforms: FloatArray
 ) -> tuple[IntArray, IntArray, IntArray]:
     """For each length a derivation from nonterminal 0, drawn given that its source has it: the
     sources and the targets, each laid end to end, and the targets' lengths.
@@ -87,11 +130,11 @@ def derive(
     The tree is a list of nodes in which children come after their parent and stand together, so
     that walking it up or down is a loop and no depth is too deep. A rule either has a word of its
     own or splits its length, which can happen 2n - 1 times; between two such rules there are at
-    most `chain` - 1 unit rules. A node asks for one uniform number, and for another each time it
+    most `g.chain` - 1 unit rules. A node asks for one uniform number, and for another each time it
     splits, which `draws_needed` counts.
     """
     P, Q, R = probabilities
-    capacity = (2 * lengths.max() - 1) * chain
+    capacity = (2 * lengths.max() - 1) * g.chain
     symbol = np.empty(capacity, np.int64)  # the node's nonterminal
     size = np.empty(capacity, np.int64)  # its source length
     rule = np.empty(capacity, np.int64)

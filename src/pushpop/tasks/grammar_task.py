@@ -10,17 +10,16 @@ A source is translated by a table of what each of its parts can derive.
 
 from collections.abc import Sequence
 from copy import copy
+from functools import cache, cached_property
 from importlib import resources
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pushpop.errors import InputError
-from pushpop.tasks.base import PAPER, FloatArray, IntArray, Pairs, Task
-from pushpop.tasks.grammar import Grammar, Link, Rule, Symbol, parse_grammar, read_grammar
+from pushpop.tasks.base import PAPER, FloatArray, IntArray, Pairs, Task, Vocabulary
+from pushpop.tasks.grammar import Grammar, Link, Rule, parse_grammar, read_grammar
 from pushpop.tasks.registry import GRAMMAR_FILE, LengthRange, check_request
-from pushpop.tasks.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from pushpop.tasks.grammar_sampling import Inside, Tables
@@ -31,11 +30,7 @@ SMALLEST = 1e-280
 
 
 class GrammarTask(Task):
-    """Pairs of a grammar, given the range of the source length.
-
-    svo-sov:  si1 vi28 oi5 oi7 ||| so1 oo5 oo7 vo28
-    gender:   the ne19 and the me17 we11 ||| das ng19 und der mg17 wg11
-    """
+    """Pairs of a grammar, given the range of the source length."""
 
     def __init__(self, grammar: Grammar, name: str | None = None) -> None:
         self.name = grammar.origin if name is None else name
@@ -43,18 +38,15 @@ class GrammarTask(Task):
         self.vocabulary = Vocabulary(*grammar.terminals())
         self.uniform_lengths = False
         self._summary = ""
-        self._tables: Tables | None = None
-        self._chain = _longest_unit_chain(grammar)
         self._inside: Inside | None = None
         self._lengths: dict[LengthRange, tuple[IntArray, FloatArray]] = {}
 
     @classmethod
     def packaged(cls, name: str) -> "GrammarTask":
         """The task of a grammar that comes with the package: the paper's two."""
-        file = resources.files("pushpop.tasks") / "grammars" / f"{name}.itg"
-        text = file.read_text(encoding="utf-8")
-        task = cls(parse_grammar(text, file.name), name)
-        task.family, task._summary = PAPER, text.partition("\n")[0].removeprefix("# ")
+        grammar, summary = _packaged_grammar(name)
+        task = cls(grammar, name)
+        task.family, task._summary = PAPER, summary
         return task
 
     @property
@@ -70,9 +62,9 @@ class GrammarTask(Task):
         possible, cumulative = self._length_distribution(low, high)
         thresholds = rng.random(batch_size) * cumulative[-1]
         source_lengths = possible[np.searchsorted(cumulative, thresholds, side="right")]
-        uniforms = rng.random(draws_needed(source_lengths, self._chain))
+        uniforms = rng.random(draws_needed(self._tables, source_lengths))
         source, target, target_lengths = derive(
-            self._compiled(), self._probabilities(high), source_lengths, uniforms, self._chain
+            self._tables, self._probabilities(high), source_lengths, uniforms
         )
         return Pairs(source, source_lengths, target, target_lengths)
 
@@ -116,13 +108,22 @@ class GrammarTask(Task):
         from pushpop.tasks.grammar_sampling import inside
 
         if self._inside is None or self._inside.P.shape[1] <= longest:
-            self._inside = inside(self._compiled(), longest)
+            self._inside = inside(self._tables, longest)
         return self._inside
 
-    def _compiled(self) -> "Tables":
-        if self._tables is None:
-            self._tables = compile_grammar(self.grammar, self.vocabulary)
-        return self._tables
+    @cached_property
+    def _tables(self) -> "Tables":
+        from pushpop.tasks.grammar_sampling import compile_grammar
+
+        return compile_grammar(self.grammar, self.vocabulary)
+
+
+@cache
+def _packaged_grammar(name: str) -> tuple[Grammar, str]:
+    """A grammar that comes with the package, and what its first line says."""
+    file = resources.files("pushpop.tasks") / "grammars" / f"{name}.itg"
+    text = file.read_text(encoding="utf-8")
+    return parse_grammar(text, file.name), text.partition("\n")[0].removeprefix("# ")
 
 
 def make(name: str) -> GrammarTask:
@@ -130,57 +131,6 @@ def make(name: str) -> GrammarTask:
     if name.endswith(GRAMMAR_FILE):
         return GrammarTask(read_grammar(name))
     return GrammarTask.packaged(name)
-
-
-def compile_grammar(grammar: Grammar, vocabulary: Vocabulary) -> "Tables":
-    """The grammar as arrays; its root becomes nonterminal 0."""
-    from pushpop.tasks.grammar_sampling import Tables
-
-    numbers = {name: number for number, name in enumerate(grammar.by_left)}
-    rules = [rule for group in grammar.by_left.values() for rule in group]
-    source_words = {word: number for number, word in enumerate(vocabulary.source)}
-    target_words = {word: number for number, word in enumerate(vocabulary.target)}
-
-    def codes(side: tuple[Symbol, ...], words: dict[str, int], children: list[Link]) -> list[int]:
-        return [
-            -1 - children.index(symbol) if isinstance(symbol, Link) else words[symbol]
-            for symbol in side
-        ]
-
-    first_child, child = _flat([[numbers[link.name] for link in rule.children] for rule in rules])
-    first_source, source = _flat(
-        [codes(rule.source, source_words, list(rule.children)) for rule in rules]
-    )
-    first_target, target = _flat(
-        [codes(rule.target, target_words, list(rule.children)) for rule in rules]
-    )
-    return Tables(
-        weight=np.array([float(rule.probability) for rule in rules]),
-        words=np.array([len(rule.source) - len(rule.children) for rule in rules]),
-        first_rule=np.cumsum([0, *map(len, grammar.by_left.values())]),
-        first_child=first_child,
-        child=child,
-        first_source=first_source,
-        source=source,
-        first_target=first_target,
-        target=target,
-        units_first=np.array([numbers[name] for name in grammar.units_first()]),
-    )
-
-
-def _flat(rows: list[list[int]]) -> tuple[IntArray, IntArray]:
-    """Where each row starts (and the last one ends), and the rows end to end."""
-    first = np.array([0, *accumulate(map(len, rows))], np.int64)
-    return first, np.array([number for row in rows for number in row], np.int64)
-
-
-def _longest_unit_chain(grammar: Grammar) -> int:
-    """The most nonterminals in a row of unit rules, the last one's other rules included."""
-    longest: dict[str, int] = {}
-    for name in grammar.units_first():
-        units = (rule for rule in grammar.by_left[name] if rule.unit)
-        longest[name] = 1 + max((longest[rule.children[0].name] for rule in units), default=0)
-    return max(longest.values())
 
 
 Words = tuple[str, ...]

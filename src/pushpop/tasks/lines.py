@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from pushpop.errors import InputError, counted, did_you_mean, reading
-from pushpop.tasks.base import IntArray, Pairs
+from pushpop.tasks.base import IntArray, Pairs, Vocabulary
 from pushpop.tasks.batching import Batch, make_line_batch
 from pushpop.tasks.pairs import Epochs
 from pushpop.tasks.pairs_file import (
@@ -36,7 +36,6 @@ from pushpop.tasks.pairs_text import (
     is_smiles,
     read_blocks,
 )
-from pushpop.tasks.vocabulary import Vocabulary
 
 HEADERS = HEADER_NAMES | {"smiles", "selfies", "line", "lines", "text", "sequence", "sequences"}
 

@@ -14,11 +14,10 @@ from typing import TypeVar
 import numpy as np
 
 from pushpop.errors import InputError
-from pushpop.tasks.base import FloatArray, IntArray, Pairs, batch_rng
+from pushpop.tasks.base import FloatArray, IntArray, Pairs, Vocabulary, batch_rng
 from pushpop.tasks.batching import BATCH_MAKERS, Batch
 from pushpop.tasks.pairs_file import Pair
 from pushpop.tasks.pairs_text import UNKNOWN
-from pushpop.tasks.vocabulary import Vocabulary
 
 Item = TypeVar("Item")
 

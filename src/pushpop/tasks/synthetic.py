@@ -12,9 +12,17 @@ from typing import TypeVar
 
 import numpy as np
 
-from pushpop.tasks.base import PAPER, FloatArray, Pairs, Task, draw_integers, draw_lengths, split
+from pushpop.tasks.base import (
+    PAPER,
+    FloatArray,
+    Pairs,
+    Task,
+    Vocabulary,
+    draw_integers,
+    draw_lengths,
+    split,
+)
 from pushpop.tasks.registry import LengthRange
-from pushpop.tasks.vocabulary import Vocabulary
 
 Symbol = TypeVar("Symbol", int, str)
 
