@@ -54,7 +54,7 @@ def lively_model(body: str = "stack") -> Transducer:
         "rnn-1": 0,
         "heads-2": 0,
         "layers-2": 0,
-        "memories-2": 0,
+        "memories-2": 1,
         "superposition": 23,
         "tape": 23,
     }
