@@ -20,8 +20,8 @@ import matplotlib.pyplot as plt
 import torch
 
 from machine import write_results
+from pushpop.experiments.report import share_interval
 from pushpop.experiments.runs import RunRecord, read_results
-from pushpop.experiments.tables import share_interval
 from pushpop.training import TrainConfig
 from pushpop.training.data import make_data
 from pushpop.training.parallel import Group

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pushpop.cli import main
-from pushpop.experiments.chomsky import LEVELS, published, score_rows
+from pushpop.experiments.chomsky import LEVELS, PUBLISHED, score_rows
 from pushpop.experiments.presets import load_preset
 from pushpop.experiments.report import make_report
 from pushpop.experiments.runs import read_results
@@ -44,8 +44,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_task_has_a_level_and_published_scores() -> None:
     tasks = {task for level in LEVELS.values() for task in level}
     assert {PREFIX + task for task in tasks} == {name for name in TASKS if PREFIX in name}
-    assert published()["mean"].keys() == tasks
-    assert all(len(row) == len(published()["models"]) for row in published()["mean"].values())
+    assert PUBLISHED["mean"].keys() == tasks
+    assert all(len(row) == len(PUBLISHED["models"]) for row in PUBLISHED["mean"].values())
 
 
 def test_the_preset_is_one_setting_for_all_tasks() -> None:

@@ -64,7 +64,7 @@ def test_the_whole_grid_is_the_papers() -> None:
 def test_the_candidates_of_a_row_stand_together_in_a_preset_with_rungs() -> None:
     preset = load_preset("paper")
     assert preset.halving is not None
-    assert preset.halving.stages(12) == [(12, 1000), (3, 3000), (1, 16000)]
+    assert preset.halving.stages(12) == [(12, 1500), (3, 3500), (1, 15000)]
     rows = [run.row for run in preset.runs]
     assert rows[:13] == [("copy", "deque")] * 12 + [("reverse", "stack")]
     assert {run.config.steps for run in preset.runs} == {20_000}

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from pushpop.experiments.paper import Choice, choose
 from pushpop.experiments.runs import read_results, read_run
-from pushpop.experiments.tables import Choice, choose
 from tests.experiments.fabricated import fabricate
 
 

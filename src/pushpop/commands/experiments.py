@@ -120,10 +120,16 @@ class Report(Command):
     Examples:
         pushpop report runs/mini
         pushpop report runs/mini --out report
+        pushpop report runs/mini --grammars runs/natural --out report
     """
 
     results: str = argument("a folder of runs; unfinished ones are shown as far as they are")
     out: str = option("", "where the files go; by default into the folder itself")
+    grammars: str = option(
+        "",
+        "another folder, whose runs stand in the rows of the paper's grammars, which are then "
+        "judged on the grammars' own lengths",
+    )
     page: str = option(
         "",
         "a Markdown file in which the tables are replaced that stand between marks, as in "
@@ -149,7 +155,7 @@ class Report(Command):
             copied = counted(pack_runs(folder, Path(self.collect)), "run")
             print(f"{copied} copied into {self.collect}")
             return
-        made = make_report(folder)
+        made = make_report(folder, Path(self.grammars) if self.grammars else None)
         write_report(made, Path(self.out) if self.out else folder)
         for note in made.notes:
             tell(note)

@@ -1,12 +1,12 @@
 """Many runs and what they show: sweeps over presets, and reports on runs, in directories or packed.
 
-paper     the paper's tasks, models, results and sizes
+paper     the paper's results and sizes, and which of our runs stand beside them
 presets   YAML files that stand for many runs
 sweep     trains the runs of a preset, on this machine or on a cluster
 runs      what the files of a run say, and packed runs
-tables    which run stands for a model, and the rows of a report; chomsky: those of that benchmark
+chomsky   the scores of the Chomsky-hierarchy benchmark beside the published ones
 figures   the figures of a report
-report    all of it as files
+report    tables in all formats, the page, and all of it as files
 """
 
 from typing import TYPE_CHECKING

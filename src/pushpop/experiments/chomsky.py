@@ -1,51 +1,25 @@
-"""The Chomsky-hierarchy benchmark: the table of scores beside the published ones, and its figures.
+"""The Chomsky-hierarchy benchmark: scores beside the published ones, and what its figures show.
 
 The score of a run is its accuracy per symbol on the test lengths, which are drawn uniformly from 41
-to 500: an estimate of the published score, the mean over all these lengths.
+to 500: an estimate of the published score, the mean over all these lengths. The published tape is
+told the length of its input; none of ours is.
 """
 
 import json
-from functools import cache
 from importlib.resources import files
 from statistics import mean
 from typing import Any
 
-from pushpop.experiments.figures import length_panels
 from pushpop.experiments.runs import SOLVED_ACCURACY, RunRecord
-from pushpop.experiments.tables import Row, Table
 from pushpop.tasks import get_task
 from pushpop.tasks.chomsky import PREFIX, ChomskyTask
 
-LEVELS = {
-    "regular": ("even-pairs", "modular-arithmetic", "parity", "cycle-navigation"),
-    "context-free": (
-        "stack-manipulation",
-        "reverse",
-        "modular-arithmetic-brackets",
-        "solve-equation",
-    ),
-    "context-sensitive": (
-        "duplicate",
-        "missing-duplicate",
-        "odds-first",
-        "binary-addition",
-        "binary-multiplication",
-        "square-root",
-        "bucket-sort",
-    ),
-}
-"""The tasks by the level of the hierarchy that they are at, in the paper's order."""
-COUNTERPARTS = {
-    "rnn1": "RNN",
-    "lstm1": "LSTM",
-    "superposition": "Stack-RNN",
-    "stack": "Stack-RNN",
-    "queue": "Tape-RNN",
-    "deque": "Tape-RNN",
-    "tape": "Tape-RNN",
-}
-"""The published model that each of ours stands beside. The published tape is told the length of
-its input; none of ours is."""
+PUBLISHED = json.loads((files("pushpop.experiments") / "chomsky.json").read_text("utf-8"))
+"""The published scores in per cent, and where they were read."""
+LEVELS: dict[str, list[str]] = PUBLISHED["levels"]
+"""The tasks by the level of the hierarchy that they are at, in the order of the publication."""
+COUNTERPARTS: dict[str, str] = PUBLISHED["counterparts"]
+"""The published model that each of ours stands beside."""
 
 
 def is_chomsky(run: RunRecord) -> bool:
@@ -53,15 +27,8 @@ def is_chomsky(run: RunRecord) -> bool:
     return run.config.task.startswith(PREFIX)
 
 
-@cache
-def published() -> dict[str, Any]:
-    """The published scores, and where they were read."""
-    text = (files("pushpop.experiments") / "chomsky.json").read_text("utf-8")
-    return dict(json.loads(text))
-
-
-def score_rows(runs: list[RunRecord]) -> list[Row]:
-    """A row for each task and model of which there is a finished run, in the paper's order."""
+def score_rows(runs: list[RunRecord]) -> list[dict[str, Any]]:
+    """A row for each task and model of which there is a finished run, in the published order."""
     groups: dict[tuple[str, str], list[RunRecord]] = {}
     for run in runs:
         if run.report is not None:
@@ -74,32 +41,28 @@ def score_rows(runs: list[RunRecord]) -> list[Row]:
     ]
 
 
-def _score_row(level: str, task: str, model: str, runs: list[RunRecord]) -> Row:
+def _score_row(level: str, task: str, model: str, runs: list[RunRecord]) -> dict[str, Any]:
     reports = [run.report for run in runs if run.report is not None]
     scores = [report["test"]["accuracy"] for report in reports]
-    counterpart, known = COUNTERPARTS.get(model), published()
-    theirs = None
+    counterpart, theirs = COUNTERPARTS.get(model), None
     if counterpart is not None:
-        theirs = known["mean"][task][known["models"].index(counterpart)] / 100
-    best, average = round(max(scores), 4), round(mean(scores), 4)
-    shown = f"{best:.3f} / {average:.3f}" if len(runs) > 1 else f"{best:.3f}"
-    values = {
+        theirs = round(PUBLISHED["mean"][task][PUBLISHED["models"].index(counterpart)] / 100, 4)
+    return {
         "task": task,
         "model": model,
         "level": level,
         "seeds": len(runs),
-        "max": best,
-        "mean": average,
+        "max": round(max(scores), 4),
+        "mean": round(mean(scores), 4),
         "chance": _chance(PREFIX + task),
         "parameters": max(report["parameters"] for report in reports),
         "batches": max(run.step for run in runs),  # of the longest run
         "test_lengths": runs[0].config.test_lengths,
         "published_model": counterpart,
         "published_max": None,  # none that could be checked
-        "published_mean": None if theirs is None else round(theirs, 4),
-        "published_source": None if theirs is None else known["source"],
+        "published_mean": theirs,
+        "published_source": None if theirs is None else PUBLISHED["source"],
     }
-    return Row((f"**{shown}**" if best >= SOLVED_ACCURACY else shown,), values)
 
 
 def _chance(name: str) -> float:
@@ -113,17 +76,23 @@ def _in_order(models: set[str]) -> list[str]:
     return sorted(models, key=lambda name: (known.index(name) if name in known else 99, name))
 
 
-def score_table(rows: list[Row]) -> Table:
-    """A line a task, a column a model: best seed / mean over seeds, or the one seed there is. Bold
-    where the best seed has solved the task."""
-    models = _in_order({row["model"] for row in rows})
-    cells = {(row["task"], row["model"]): row.cells for row in rows}
-    lines = []
-    for task, row in {row["task"]: row for row in rows}.items():
-        scores = [cell for model in models for cell in cells.get((task, model), ("",))]
+def score_lines(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
+    """A line a task, a column a model: best seed / mean over seeds, or the one seed there is, bold
+    where the best seed has solved the task; and what that means in words."""
+    scores: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        shown = f"{row['max']:.3f}" + (f" / {row['mean']:.3f}" if row["seeds"] > 1 else "")
+        solved = row["max"] >= SOLVED_ACCURACY
+        scores.setdefault(row["task"], row | {"scores": {}})["scores"][row["model"]] = (
+            f"**{shown}**" if solved else shown
+        )
+    models, lines = _in_order({row["model"] for row in rows}), []
+    for task, row in scores.items():
         best, whose = best_published(task)
+        line = {"task": task, "level": row["level"], "chance": f"{row['chance']:.2f}"}
+        line |= {model: row["scores"].get(model, "") for model in models}
         theirs = f"{best:.3f} {whose[0] if len(whose) == 1 else f'{len(whose)} models'}"
-        lines.append(Row((task, row["level"], f"{row['chance']:.2f}", *scores, theirs)))
+        lines.append(line | {"best published mean": theirs})
     several = sorted({row["seeds"] for row in rows if row["seeds"] > 1})
     meaning = "of one seed"
     if several:
@@ -132,37 +101,34 @@ def score_table(rows: list[Row]) -> Table:
     if several and any(row["seeds"] == 1 for row in rows):
         meaning += ", or one figure of one seed"
     lengths = ", ".join(sorted({row["test_lengths"] for row in rows}))
-    note = (
+    return lines, (
         f"Accuracy per symbol on sources of {lengths} symbols, {meaning}; bold: {SOLVED_ACCURACY} "
-        f"or more with the best seed. Published: {published()['source']}."
+        f"or more with the best seed. Published: {PUBLISHED['source']}."
     )
-    headers = ("task", "level", "chance", *models, "best published mean")
-    return Table("table", "", note, headers, lines)
 
 
 def best_published(task: str) -> tuple[float, list[str]]:
     """The highest published mean on a task, and the models that have it."""
-    known = published()
-    best = max(known["mean"][task])
-    pairs = zip(known["models"], known["mean"][task], strict=True)
+    best = max(PUBLISHED["mean"][task])
+    pairs = zip(PUBLISHED["models"], PUBLISHED["mean"][task], strict=True)
     return best / 100, [name for name, mean in pairs if mean == best]
 
 
-def score_figures(runs: list[RunRecord]) -> dict[str, tuple[str, str]]:
-    """For each level, a title and an SVG of accuracy against length, of the best seed of each."""
+def score_panels(
+    runs: list[RunRecord],
+) -> dict[str, tuple[dict[str, list[RunRecord]], str, dict[str, float]]]:
+    """What `accuracy_by_length` is given to draw a level: the best seed of each model by task, the
+    figure to show, and chance."""
+    measured = [run for run in runs if run.report is not None and run.measured_lengths]
     figures = {}
     for level, names in LEVELS.items():
-        panels: dict[str, list[RunRecord]] = {}
+        panels = {}
         for task in (PREFIX + name for name in names):
-            here = [run for run in runs if run.config.task == task]
-            measured = [run for run in here if run.report is not None and run.measured_lengths]
-            best: dict[str, RunRecord] = {}
-            for run in sorted(measured, key=lambda run: run.report["test"]["accuracy"]):  # type: ignore[index]
-                best[run.model] = run
+            here = [run for run in measured if run.config.task == task]
+            here.sort(key=lambda run: run.report["test"]["accuracy"])  # type: ignore[index]
+            best = {run.model: run for run in here}
             if best:
                 panels[task] = [best[model] for model in _in_order(set(best))]
         if panels:
-            title = f"Accuracy against length, {level} tasks"
-            chance = {task: _chance(task) for task in panels}
-            figures[f"accuracy-{level}"] = (title, length_panels(panels, "accuracy", chance))
+            figures[f"accuracy-{level}"] = panels, "accuracy", {t: _chance(t) for t in panels}
     return figures

@@ -13,6 +13,7 @@ Options are those of `pushpop train`, and `model`: stack, queue, deque, lstm1, l
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from pushpop.errors import InputError, did_you_mean, reading
-from pushpop.experiments.paper import model_name, model_options
+from pushpop.memory.kinds import MEMORY_NAMES
 from pushpop.tasks.pairs_text import is_pairs_file
 from pushpop.training import TrainConfig
 from pushpop.training.config import CHANGEABLE
@@ -82,6 +83,23 @@ class Preset:
     runs: tuple[PlannedRun, ...]
     measurement: Measurement = Measurement()
     halving: Halving | None = None
+
+
+def model_options(model: object) -> dict[str, Any]:
+    """The options of training that a model's name stands for."""
+    if model in MEMORY_NAMES:
+        return {"memory": model, "layers": 1}
+    match = re.fullmatch(r"(lstm|gru|rnn)([1-9]\d?)", model) if isinstance(model, str) else None
+    if match is None:
+        known = (*MEMORY_NAMES, "lstm1", "lstm2", "lstm4", "lstm8", "gru1", "rnn1")
+        raise InputError(f"model is {model!r}, expected {', '.join(known)}")
+    cell, layers = match.groups()
+    return {"memory": "none", "layers": int(layers), **({} if cell == "lstm" else {"cell": cell})}
+
+
+def model_name(config: TrainConfig) -> str:
+    """The name of the model that options describe: what is in its memory's place."""
+    return f"{config.cell}{config.layers}" if config.memory == "none" else config.memory
 
 
 def preset_names() -> list[str]:

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pushpop.errors import InputError, reading, writing
-from pushpop.experiments.paper import model_name
-from pushpop.experiments.presets import identity
+from pushpop.experiments.presets import identity, model_name
 from pushpop.files import write_file
 from pushpop.tasks import LengthRange
 from pushpop.training import RunDirectory, TrainConfig
