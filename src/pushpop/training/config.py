@@ -1,8 +1,14 @@
-"""The options of a training run, all of them and nowhere else."""
+"""The options of a training run, all of them and nowhere else.
+
+A config is made in three steps, once each: `read_options` reads each value into the type of its
+option, `apply_recipe` fills in what is not given, `check_options` refuses what makes no sense.
+"""
 
 # ruff: noqa: RUF009  `option` only wraps `field`
 
-from collections.abc import Callable, Iterable, Mapping
+from ast import literal_eval
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -31,7 +37,15 @@ Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
 Form = Literal["auto", "transducer", "tagger", "lm"]
 Side = Literal["guess", "chars", "spaces"]
-FillIn = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Begin the message of an `InputError` with where it was."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}" if where else str(error)) from None
 
 
 def read_recipe(name: str, value: Any) -> Any:
@@ -48,22 +62,18 @@ def read_bias(name: str, value: Any) -> Any:
     """Read a number, two, rows of these, a word or nothing, for `TransducerConfig` to check."""
     if not isinstance(value, str) or value in ("auto", "drift"):
         return value
-    text = value.strip("[]() ")
-    if text in ("none", "null", ""):
+    if value.strip() in ("none", "null", ""):
         return None
     try:
-        rows = [
-            [float(number) for number in row.strip("[]() ").split(",")]
-            for row in text.replace("],", "];").split(";")
-        ]
-    except ValueError:
+        bias = literal_eval(f"[{value}]")
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise InputError(
             f"{name} is {value!r}, expected a number, two for a deque as in [1,-3], a row for each "
             "of several memories as in [[0,0],[1,-2]], drift, auto or none"
         ) from None
-    if len(rows) > 1:
-        return rows
-    return rows[0] if len(rows[0]) > 1 else rows[0][0]
+    while isinstance(bias, list | tuple) and len(bias) == 1:
+        (bias,) = bias
+    return bias
 
 
 START_OPTIONS = (
@@ -79,26 +89,21 @@ def read_starts(name: str, starts: Any) -> str:
     """Read the starts of a race from text or from a list of options for each; return text."""
     if isinstance(starts, list | tuple):
         starts = "; ".join(
-            " ".join(f"{key}={_one_word(value)}" for key, value in each.items())
-            if isinstance(each, Mapping)
-            else str(each)
-            for each in starts
+            start_text(options) if isinstance(options, Mapping) else str(options)
+            for options in starts
         )
     text = read_value(name, str, "" if starts in (None, "none") else starts)
-    return _join_starts(parse_starts(name, text))
+    return "; ".join(map(start_text, parse_starts(name, text)))
 
 
-def without_options(starts: str, names: Iterable[str]) -> str:
-    """Leave these options out of the starts of a race."""
-    left = [
-        {key: value for key, value in each.items() if key not in names}
-        for each in parse_starts("starts", starts)
-    ]
-    return _join_starts(left)
-
-
-def _join_starts(starts: list[dict[str, str]]) -> str:
-    return "; ".join(" ".join(f"{key}={value}" for key, value in each.items()) for each in starts)
+def start_text(options: Mapping[str, Any], without: Iterable[str] = ()) -> str:
+    """The options of a start as text, but for some."""
+    words = []
+    for key, value in options.items():
+        numbers = value if isinstance(value, list | tuple) else [value]
+        text = ",".join("none" if number is None else str(number) for number in numbers)
+        words += [f"{key}={text}"] if key not in without else []
+    return " ".join(words)
 
 
 def parse_starts(name: str, text: str) -> list[dict[str, str]]:
@@ -119,12 +124,6 @@ def parse_starts(name: str, text: str) -> list[dict[str, str]]:
     return starts
 
 
-def _one_word(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return "none" if value is None else str(value)
-
-
 def read_lengths(name: str, lengths: Any) -> str:
     """Read a range from text, from its two ends, or from one length; return text."""
     if isinstance(lengths, list | tuple) and len(lengths) == 2:
@@ -132,10 +131,8 @@ def read_lengths(name: str, lengths: Any) -> str:
     elif type(lengths) is int:
         lengths = str(lengths)
     text = read_value(name, str, lengths)
-    try:
+    with naming(name):
         low, high = parse_lengths(text)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
     return f"{low}-{high}"
 
 
@@ -404,20 +401,16 @@ class TrainConfig:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
         """The config with these options; `where` begins the messages of errors."""
-        return cls._read(data, apply_recipe, where)
+        with naming(where):
+            check_names(data)
+            return cls(**data)
 
     @classmethod
     def from_saved(cls, data: Mapping[str, Any], where: str = "") -> "TrainConfig":
         """What `to_dict` gave, whatever the recipe says by now. Options that were not known when it
         was saved get their defaults."""
-        return cls._read(data, lambda saved: {**DEFAULTS, **saved}, where)
-
-    @classmethod
-    def _read(cls, data: Mapping[str, Any], fill_in: FillIn, where: str) -> "TrainConfig":
-        try:
-            return cls._of(check_options(fill_in(read_options(data))))
-        except InputError as error:
-            raise InputError(f"{where}: {error}" if where else str(error)) from None
+        with naming(where):
+            return cls._of(check_options({**DEFAULTS, **read_options(data)}))
 
     def differences(self, other: "TrainConfig") -> dict[str, tuple[Any, Any]]:
         """The options that have another value in `other`: this one's and the other's."""
@@ -475,7 +468,7 @@ def apply_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
             given["form"] = "lm"
         recipes: dict[str, RecipeName] = {"tagger": "labels", "lm": "lm"}
         given.setdefault("recipe", recipes.get(given.get("form", ""), "pairs"))
-    elif answers_at_blanks(task):
+    elif writes_at_blanks(task):
         given.setdefault("recipe", "chomsky")
     known = {**DEFAULTS, **given}
     if known["recipe"] == FORMER_RECIPE:
@@ -488,7 +481,8 @@ def apply_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
     if is_pairs_file(task):
         recipe = {name: recipe[name] for name in recipe if name not in ONLY_FOR_TASKS}
     if "starts" in recipe:  # what is given holds for all of them
-        recipe["starts"] = without_options(recipe["starts"], given.keys())
+        starts = parse_starts("starts", recipe["starts"])
+        recipe["starts"] = "; ".join(start_text(start, without=given.keys()) for start in starts)
     values = {**DEFAULTS, **recipe, **given}
     if not values["attention"] and "skip_attention" not in given:
         values["skip_attention"] = 0.0
@@ -508,69 +502,55 @@ def check_given(given: Mapping[str, Any], task: str) -> None:
 def check_options(values: Mapping[str, Any]) -> dict[str, Any]:
     """Refuse what makes no sense together. Returns the values with form and biases decided."""
     values = dict(values)
-    _check_bounds(values)
+    task, form = values["task"], values["form"]
     if values["columns"] != "guess":
-        (parse_column if values["form"] == "lm" else parse_columns)(values["columns"])
-    _check_data(values)
-    if values["guard"] and values["guard"] <= values["decay_below"]:
-        raise InputError(
-            f"guard is {values['guard']} (recipe {values['recipe']}) with decay_below "
-            f"{values['decay_below']}, expected more, or 0 for none"
-        )
-    if values["skip_attention"] and not values["attention"]:
-        raise InputError(
-            f"skip_attention is {values['skip_attention']}, and attention is false: expected 0, or "
-            "attention true"
-        )
+        (parse_column if form == "lm" else parse_columns)(values["columns"])
+    if not is_pairs_file(task):
+        check_task(task)
+    if form == "auto":
+        answers = "tagger" if writes_at_blanks(task) else "transducer"
+        values["form"] = {"labels": "tagger", "lm": "lm"}.get(values["recipe"], answers)
+    for name, wrong, expected in rules(values):
+        if wrong:
+            raise InputError(f"{name} is {values[name]!r}{expected}")
     model = model_config(values)
-    if values["form"] == "auto":
-        values["form"] = "tagger" if values["recipe"] == "labels" else "transducer"
     if values["form"] == "tagger":
         check_tagger(model)
-    elif values["recipe"] == "labels":
-        raise InputError(f"form is {values['form']!r} with recipe 'labels', expected tagger")
-    if values["form"] == "lm":
+    elif values["form"] == "lm":
         check_no_source(model, "a language model has no source")
-    elif values["recipe"] == "lm":
-        raise InputError(f"form is {values['form']!r} with recipe 'lm', expected lm")
     values["push_bias"], values["pop_bias"] = model.push_bias, model.pop_bias
     start_values(values)  # refused now rather than when the race begins
     return values
 
 
-def _check_bounds(values: Mapping[str, Any]) -> None:
+def rules(o: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """What must hold between options: the one at fault, whether it is, and what was expected."""
     for name in ("rmsprop_alpha", "decay"):
-        if values[name] > 1:
-            raise InputError(f"{name} is {values[name]}, expected at most 1")
-    longest = parse_lengths(values["train_lengths"])[1]
-    if values["curriculum_start"] > longest:
-        raise InputError(
-            f"curriculum_start is {values['curriculum_start']} with train_lengths "
-            f"{values['train_lengths']}, expected at most {longest}"
-        )
-    if values["cosine"] and values["cooldown"]:
-        raise InputError(f"cooldown is {values['cooldown']} with cosine, expected 0")
+        yield name, o[name] > 1, ", expected at most 1"
     for name in ("hold_out", "label_smoothing", "until_faded", "skip_attention"):
-        if values[name] >= 1:
-            raise InputError(f"{name} is {values[name]}, expected less than 1")
-
-
-def _check_data(values: dict[str, Any]) -> None:
-    """Refuse options that the task, or the file, cannot have; decide the form if the task does."""
-    task = values["task"]
-    if is_pairs_file(task):
-        return
+        yield name, o[name] >= 1, ", expected less than 1"
+    longest = parse_lengths(o["train_lengths"])[1]
+    lengths = f" with train_lengths {o['train_lengths']}, expected at most {longest}"
+    yield "curriculum_start", o["curriculum_start"] > longest, lengths
+    yield "cooldown", o["cosine"] and o["cooldown"], " with cosine, expected 0"
+    told = f" with decay_below {o['decay_below']}, expected more, or 0 for none"
+    too_low = o["guard"] and o["guard"] <= o["decay_below"]
+    yield "guard", too_low, f" (recipe {o['recipe']}){told}"
+    told = ", and attention is false: expected 0, or attention true"
+    yield "skip_attention", o["skip_attention"] and not o["attention"], told
+    told = f" with task {o['task']!r}"
     for name in ("valid", "valid_longer", "shorter_first"):
-        if values[name]:
-            raise InputError(f"{name} is {values[name]!r} with task {task!r}: expected a file")
-    check_task(task)
-    if answers_at_blanks(task):
-        if values["form"] == "transducer":
-            raise InputError(
-                f"form is 'transducer' with task {task!r}, whose answers are written at blanks: "
-                "expected tagger"
-            )
-        values["form"] = "tagger"
+        yield name, o[name] and not is_pairs_file(o["task"]), f"{told}: expected a file"
+    told += ", whose answers are written at blanks: expected tagger"
+    yield "form", writes_at_blanks(o["task"]) and o["form"] != "tagger", told
+    for recipe, form in (("labels", "tagger"), ("lm", "lm")):
+        wrong = o["recipe"] == recipe and o["form"] != form
+        yield "form", wrong, f" with recipe {recipe!r}, expected {form}"
+
+
+def writes_at_blanks(task: str) -> bool:
+    """Whether only a tagger can learn a task; of a file, whatever its name, that is not known."""
+    return not is_pairs_file(task) and answers_at_blanks(task)
 
 
 def start_values(values: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -578,10 +558,8 @@ def start_values(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     starts = []
     for number, options in enumerate(parse_starts("starts", values["starts"])):
         own = {"starts": "", "seed": values["seed"] + number * SEEDS_APART}
-        try:
+        with naming(f"starts: start {number + 1}"):
             starts.append(check_options({**values, **own, **read_options(options)}))
-        except InputError as error:
-            raise InputError(f"starts: start {number + 1}: {error}") from None
     return starts
 
 
