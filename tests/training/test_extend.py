@@ -12,8 +12,8 @@ from pushpop.errors import InputError
 from pushpop.training import RunDirectory, loop, train
 from pushpop.training import data as data_module
 from pushpop.training.checkpoint import saved_steps
-from pushpop.training.run import is_final, load_trained
-from pushpop.training.schedule import Progress
+from pushpop.training.run import load_trained
+from pushpop.training.schedule import Progress, stop_reason
 from tests.training.runs import Killed, at_call, killed, remains, tiny
 
 Captured = pytest.CaptureFixture[str]
@@ -185,7 +185,7 @@ def test_other_threads_are_no_other_run(tmp_path: Path) -> None:
 def test_an_end_is_where_the_options_say_stop(
     report: dict[str, Any], options: dict[str, Any], ended: bool
 ) -> None:
-    assert is_final(report, tiny(**options)) is ended
+    assert (stop_reason(tiny(**options), report) is not None) is ended
 
 
 def test_resume_takes_options_of_when_to_stop(

@@ -38,6 +38,11 @@ class Checkpoint:
     tensors: "dict[str, Tensor]"
     data: dict[str, Any]
 
+    def part(self, prefix: str) -> "dict[str, Tensor]":
+        """The tensors whose names begin with a prefix, without it."""
+        size = len(prefix)
+        return {name[size:]: x for name, x in self.tensors.items() if name.startswith(prefix)}
+
 
 def checkpoint_path(folder: Path, step: int) -> Path:
     """Where the checkpoint after so many steps is."""

@@ -602,8 +602,6 @@ def read_config_file(path: str | Path) -> dict[str, Any]:
         return {}
     if not isinstance(data, dict):
         raise InputError(f"{path}: {type(data).__name__}, expected option: value lines")
-    try:
+    with naming(str(path)):
         check_names(data)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     return data

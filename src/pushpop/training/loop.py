@@ -5,7 +5,7 @@ what a batch depends on. One process leads; under torchrun others follow it.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
@@ -29,7 +29,7 @@ from pushpop.training.run import (
     find_checkpoint,
     model_at_checkpoint,
 )
-from pushpop.training.schedule import Progress
+from pushpop.training.schedule import Progress, stop_reason
 from pushpop.training.signals import Signals, StopRequested
 from pushpop.training.trainer import Diverged, Race, Trainer, make_trainer
 from pushpop.training.view import PlainView, TensorBoard, View, describe_carried
@@ -71,44 +71,39 @@ def fit(
 ) -> Transducer:
     """Train on pairs or lines in memory: see `Transducer.fit` and `LanguageModel.fit`."""
     parts = {"task": examples} if valid is None else {"task": examples, "valid": valid}
-    read = lines_data if options.get("form") == "lm" else pairs_data
-    contents, from_data = read(parts, options.get("recipe"))
+    contents, decided = as_files(parts, options)
     with ExitStack() as stack:
         if run is None:
             run = stack.enter_context(TemporaryDirectory(prefix="pushpop-"))
         files = {name: str(Path(run, FILES[name])) for name in contents}
-        config = TrainConfig.from_dict({**from_data, **options, **files})
+        config = TrainConfig.from_dict({**decided, **options, **files})
         _train(config, run, PlainView() if show else View(), contents)
         return Transducer.from_pretrained(run)
 
 
-Prepared = tuple[dict[str, bytes], dict[str, Any]]
-"""What files would hold, and options that the examples decide unless they are given."""
-
-
-def pairs_data(parts: Mapping[str, Iterable[Sequence[str]]], recipe: str | None) -> Prepared:
-    """Pairs as files of them."""
-    names = {"task": "pairs", "valid": "valid"}
-    rows = {name: rows_of(pairs, names[name]) for name, pairs in parts.items()}
-    widths = {len(row) for part in rows.values() for row in part}
-    if len(widths) > 1:
-        raise InputError("some pairs have features and some have none, expected all or none")
-    has_recipe = recipe in (None, "pairs", "labels")
-    sized = by_count(len(rows["task"])) if has_recipe else {}
+def as_files(
+    parts: Mapping[str, Iterable[Any]], options: Mapping[str, Any]
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """What files of these pairs or lines would hold, and the options that their number decides
+    unless they are given: a recipe cannot count the lines of a file that is not there."""
+    recipe, rows = options.get("recipe"), {}
+    if options.get("form") == "lm":
+        for name, part in parts.items():
+            checked = check_lines(part, "lines" if name == "task" else name)
+            rows[name] = [[line] for line in checked]
+        decided = by_lines(len(rows["task"])) if recipe in (None, "lm") else {}
+    else:
+        for name, part in parts.items():
+            rows[name] = rows_of(part, "pairs" if name == "task" else name)
+        widths = {len(row) for part in rows.values() for row in part}
+        if len(widths) > 1:
+            raise InputError("some pairs have features and some have none, expected all or none")
+        decided = by_count(len(rows["task"])) if recipe in (None, "pairs", "labels") else {}
+        decided["columns"] = "1,2" if widths == {2} else "1,2,3"
     contents = {
         name: "".join("\t".join(row) + "\n" for row in part).encode() for name, part in rows.items()
     }
-    return contents, {**sized, "columns": "1,2" if widths == {2} else "1,2,3"}
-
-
-def lines_data(parts: Mapping[str, Iterable[str]], recipe: str | None) -> Prepared:
-    """Lines as files of them."""
-    names = {"task": "lines", "valid": "valid"}
-    lines = {name: check_lines(part, names[name]) for name, part in parts.items()}
-    contents = {
-        name: "".join(f"{line}\n" for line in part).encode() for name, part in lines.items()
-    }
-    return contents, by_lines(len(lines["task"])) if recipe in (None, "lm") else {}
+    return contents, decided
 
 
 def _train(
@@ -150,7 +145,7 @@ def run_leader(
             run.check_data(data.vocabulary, data.text, data.fingerprint())
             for change in run.update_config(config):
                 view.message(f"{run.path}: {change}")
-            report = run.report()
+            report = run.report(config)
             if report is not None:
                 view.message(f"{run.path}: this run is finished")
             else:
@@ -248,7 +243,7 @@ class Session:
         """Go on until something says stop; then test on fresh draws and save the model."""
         while True:
             self.finish_batch()
-            reason = self.stop_reason()
+            reason = stop_reason(self.config, self.figures())
             if reason is not None:
                 return self.finish(reason)
             received, _ = self.group.exchange(self.signals.received or 0)
@@ -276,12 +271,11 @@ class Session:
         step, is_best = progress.step, False
         if progress.settled < step:
             scores: dict[str, Any] = {}
-            if self.trainer.is_tested and step % self.data.test_every == 0:
+            if isinstance(self.trainer, Trainer) and step % self.data.test_every == 0:
                 scores = self.evaluate(self.trainer.model, "evaluate", step)
                 is_best = self.note_test(scores)
-            if (
-                carried := self.data.probe(self.trainer.model, step, self.signals.check)
-            ) is not None:
+            carried = self.data.probe(self.trainer.model, step, self.signals.check)
+            if carried is not None:
                 progress.carried = scores["carried"] = carried
                 self.group.exchange(0, {"validated": {"carried": carried}})
                 self.view.message(describe_carried(carried))
@@ -292,18 +286,13 @@ class Session:
                 if self.board is not None:
                     self.board.record(record)
             progress.settled = step
-            self.end_race()
+            if isinstance(self.trainer, Race) and (decision := self.trainer.decide()) is not None:
+                self.trainer, record, text = decision
+                self.progress.log_size = self.run.log(record)
+                self.view.message(text)
         is_due = is_best or step % config.checkpoint_every == 0
         if step and is_due and self.saved_step != step:
             self.save()
-
-    def end_race(self) -> None:
-        """Go on with the winner of a race alone, once there is one."""
-        decision = self.trainer.decide()
-        if decision is not None:
-            self.trainer = decision.trainer
-            self.progress.log_size = self.run.log(decision.record)
-            self.view.message(decision.text)
 
     def note_test(self, scores: dict[str, Any]) -> bool:
         """Note what a test says; return whether it is a validation and the best so far."""
@@ -323,29 +312,21 @@ class Session:
         """What a model gets right."""
         return self.data.test(model, stream, index, self.signals.check)
 
-    def stop_reason(self) -> str | None:
-        """Why training is over, if it is."""
-        config, progress = self.config, self.progress
-        if config.until_solved and progress.solved >= STOP_TESTS:
-            return "solved"
-        if progress.step >= config.steps:
-            return "steps"
-        if progress.step >= progress.last_step(config):
-            return "epochs"
-        if config.converged_after and progress.without_gain >= config.converged_after:
-            return "converged"
-        if self.faded <= config.until_faded:
-            return "faded"
-        if config.patience and progress.waited >= config.patience:
-            return "patience"
-        if config.minutes and progress.seconds >= 60 * config.minutes:
-            return "time"
-        return None
-
-    @property
-    def faded(self) -> float:
-        """The share of its learning rate that the run still has."""
-        return self.progress.rate / self.trainer.config.learning_rate
+    def figures(self) -> dict[str, Any]:
+        """How far the run is, in the terms of its report."""
+        progress = self.progress
+        return {
+            "stopped_by": "solved" if progress.solved >= STOP_TESTS else "",
+            "step": progress.step,
+            "seconds": round(progress.seconds, 3),
+            "perplexity": progress.perplexity,
+            "best_perplexity": progress.best_perplexity,
+            "best_step": progress.best_step,
+            "without_gain": progress.without_gain,
+            "faded": progress.rate / self.trainer.config.learning_rate,
+            **({"epochs": progress.epochs, "waited": progress.waited} if progress.epoch else {}),
+            **({} if progress.carried is None else {"carried": progress.carried}),
+        }
 
     def finish(self, reason: str) -> dict[str, Any]:
         """Save, test on fresh draws, write the model that is kept and the report."""
@@ -357,17 +338,9 @@ class Session:
         kept_step, model = self.choose_model(reason)
         report = {
             **({} if self.trainer.start is None else {"start": self.trainer.start}),
+            **self.figures(),
             "stopped_by": reason,
-            "step": progress.step,
             "kept_step": kept_step,
-            "seconds": round(progress.seconds, 3),
-            "perplexity": progress.perplexity,
-            "best_perplexity": progress.best_perplexity,
-            "best_step": progress.best_step,
-            "without_gain": progress.without_gain,
-            "faded": self.faded,
-            **({"epochs": progress.epochs, "waited": progress.waited} if progress.epoch else {}),
-            **({} if progress.carried is None else {"carried": progress.carried}),
             "parameters": sum(parameter.numel() for parameter in model.parameters()),
             **self.evaluate(model, "final", 0),
             **self.data.examine(model, self.signals.check),

@@ -29,6 +29,7 @@ from pushpop.tasks import TASKS, Vocabulary, get_task
 from pushpop.tasks.pairs_text import TextForm, stem_of
 from pushpop.training.checkpoint import Checkpoint, checkpoint_path, load, load_latest, saved_steps
 from pushpop.training.config import TrainConfig, changeable
+from pushpop.training.schedule import stop_reason
 
 if TYPE_CHECKING:
     from pushpop.models import Transducer
@@ -75,7 +76,7 @@ class RunDirectory:
             if type(report.get(name, 0)) not in (int, float):
                 path = self.path / REPORT_FILE
                 raise InputError(f"{path}: {name} is {report[name]!r}, expected a number")
-        return report if is_final(report, config or self.config()) else None
+        return report if stop_reason(config or self.config(), report) else None
 
     def is_over(self, config: TrainConfig) -> bool:
         """Whether the run is finished, and stays so with these options."""
@@ -88,7 +89,17 @@ class RunDirectory:
     def prepare(self, config: TrainConfig, processes: int = 1) -> None:
         """Make the directory, or make sure that it holds a run with the same options."""
         if (self.path / TRAINING_FILE).exists():
-            check_same(self.path, self.config(), config)
+            changes = {} if self._has_options(config) else self.config().differences(config)
+            differing = [
+                f"{name} {here!r}, not {now!r}"
+                for name, (here, now) in changes.items()
+                if name not in changeable(config)
+            ]
+            if differing:
+                raise InputError(
+                    f"{self.path}: holds a run with {'; '.join(differing)}: give another directory "
+                    "(--run), or the same options to go on with it"
+                )
             return
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -133,7 +144,7 @@ class RunDirectory:
         If the run now has to continue, its old report no longer counts. It stays in place until
         there is a new one, so that a kill loses nothing at any time.
         """
-        changes = self.config().differences(config)
+        changes = {} if self._has_options(config) else self.config().differences(config)
         done = self.batches_done() if "steps" in changes else 0
         if config.steps < done:
             raise InputError(
@@ -154,9 +165,12 @@ class RunDirectory:
 
     def write(self, name: str, data: Any) -> None:
         """Replace a JSON file, or leave it as it is."""
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1)
         with writing(self.path / name):
-            write_file(self.path / name, f"{text}\n".encode())
+            write_file(self.path / name, json_bytes(data))
+
+    def _has_options(self, config: TrainConfig) -> bool:
+        with reading(self.path / TRAINING_FILE):
+            return (self.path / TRAINING_FILE).read_bytes() == json_bytes(config.to_dict())
 
     def __enter__(self) -> "RunDirectory":
         with writing(self.path):
@@ -297,8 +311,7 @@ def model_at_checkpoint(
 
     with torch.random.fork_rng(devices=[]):
         model = FORMS[config.form](config.model, vocabulary, text=text)
-    tensors = checkpoint.tensors.items()
-    model.load_state_dict({k[6:]: t for k, t in tensors if k.startswith("model.")})
+    model.load_state_dict(checkpoint.part("model."))
     return model
 
 
@@ -313,32 +326,10 @@ def default_directory(config: TrainConfig) -> str:
     return f"runs/{task_stem(config.task)}-{body}-seed{config.seed}"
 
 
-def check_same(path: Path, saved: TrainConfig, wanted: TrainConfig) -> None:
-    """Refuse to go on with a run under other options, but for those that say when to stop."""
-    differing = [
-        f"{name} {here!r}, not {now!r}"
-        for name, (here, now) in saved.differences(wanted).items()
-        if name not in changeable(wanted)
-    ]
-    if differing:
-        raise InputError(
-            f"{path}: holds a run with {'; '.join(differing)}: give another directory (--run), or "
-            "the same options to go on with it"
-        )
-
-
-def is_final(report: dict[str, Any], config: TrainConfig) -> bool:
-    """Whether a run with these options stops where a report was written."""
-    limit = round(60 * config.minutes, 3)  # rounded as in the report
-    return bool(
-        report.get("step", 0) >= config.steps
-        or (config.minutes and report.get("seconds", 0) >= limit)
-        or (config.until_solved and report.get("stopped_by") == "solved")
-        or (config.converged_after and report.get("without_gain", 0) >= config.converged_after)
-        or report.get("faded", 1.0) <= config.until_faded
-        or (config.epochs and report.get("epochs", 0) >= config.epochs)
-        or (config.patience and report.get("waited", 0) >= config.patience)
-    )
+def json_bytes(data: Any) -> bytes:
+    """What a JSON file of a run holds."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1)
+    return f"{text}\n".encode()
 
 
 def environment(config: TrainConfig, processes: int = 1) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What changes from batch to batch besides the weights: plain numbers, saved with a checkpoint."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import cos, exp, inf, pi
 from typing import Any
@@ -53,7 +54,6 @@ class Progress:
 
     @classmethod
     def start(cls, config: TrainConfig, epoch: int = 0, choices: int | None = None) -> "Progress":
-        """Before the first batch."""
         longest, rate = config.curriculum_start or config.training_range[1], config.learning_rate
         return cls(longest, rate, interval_longest=longest, epoch=epoch, choices=choices)
 
@@ -120,7 +120,6 @@ class Progress:
         return min(limit, self._towards_chance(0.75))
 
     def _towards_chance(self, share: float) -> float:
-        """So far from certainty to chance, in terms of the logarithm."""
         few = self.choices is not None and self.choices <= FEW_SYMBOLS
         return float((self.choices or 1) ** share) if few else inf
 
@@ -129,18 +128,14 @@ class Progress:
 
         In validation if there is one, for dropout makes the perplexity of training larger.
         """
-        limit = config.decay_below * self._least_perplexity(config)
+        # A model as sure as label smoothing wants it to be has 1 / wanted at least.
+        wanted = 1 - config.label_smoothing + config.label_smoothing / (self.choices or 1)
+        limit = config.decay_below * (1 / wanted)
         if self.epoch:
             return self.valid_perplexity is not None and self.valid_perplexity < limit
         return self._below(config, limit)
 
-    def _least_perplexity(self, config: TrainConfig) -> float:
-        """The perplexity of a model that is as sure as label smoothing wants it to be."""
-        wanted = 1 - config.label_smoothing + config.label_smoothing / (self.choices or 1)
-        return 1 / wanted
-
     def _below(self, config: TrainConfig, limit: float) -> bool:
-        """Whether the window at full length has a perplexity below a limit."""
         recent = self.recent(config)
         at_full_length = self.longest >= config.training_range[1]
         return at_full_length and recent is not None and recent < limit
@@ -258,6 +253,22 @@ class Progress:
 def steadies(config: TrainConfig) -> bool:
     """Whether something is changed once the task is learnt: noise on gates, a rate that decays."""
     return config.gate_noise > 0 or config.controller_noise > 0 or config.decay < 1
+
+
+def stop_reason(config: TrainConfig, at: Mapping[str, Any]) -> str | None:
+    """Why training is over where a report is, if it is."""
+    reasons = {
+        "solved": config.until_solved and at.get("stopped_by") == "solved",
+        "steps": at.get("step", 0) >= config.steps,
+        "epochs": config.epochs and at.get("epochs", 0) >= config.epochs,
+        "converged": config.converged_after and at.get("without_gain", 0) >= config.converged_after,
+        "faded": at.get("faded", 1.0) <= config.until_faded,
+        "patience": config.patience and at.get("waited", 0) >= config.patience,
+        "time": config.minutes
+        and at.get("step", 0)
+        and at.get("seconds", 0) >= round(60 * config.minutes, 3),  # rounded as in the report
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def perplexity(nll: float, symbols: float) -> float:

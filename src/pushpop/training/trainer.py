@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import islice
 from math import inf, isfinite
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,7 +22,7 @@ from pushpop.layers import NoiseLevels
 from pushpop.layers.cells import CELLS
 from pushpop.models import FORMS, Transducer
 from pushpop.models.decoding import evaluating
-from pushpop.tasks import Batch, batch_rng
+from pushpop.tasks import batch_rng
 from pushpop.training.checkpoint import Checkpoint, optimiser_tensors, restore_optimiser
 from pushpop.training.config import TrainConfig, check_same_run
 from pushpop.training.data import Data, make_data
@@ -68,7 +68,7 @@ class Trainer:
         self.optimiser = make_optimiser(config, self.model)
         choices = len(self.model.output_table.weight)
         self.progress = Progress.start(config, data.epoch, choices)
-        self.batches = self._batches()
+        self.renew_batches()
 
     def step(self) -> float:
         """One batch: the gradient of the mean over target symbols, clipped, and an update.
@@ -117,9 +117,6 @@ class Trainer:
         rate = progress.next_rate(self.config)
         return {"perplexity": perplexity, "learning_rate": rate, "longest": progress.longest}
 
-    def decide(self) -> None:
-        """The trainer to go on with instead: only a race has one."""
-
     def _guard(self) -> None:
         """Snapshot the weights while training is steady; restore them after divergence.
 
@@ -129,7 +126,7 @@ class Trainer:
         if progress.has_fallen(config):
             assert self.guarded is not None
             before = Progress(**self.guarded.data["progress"])
-            self._load(self.guarded.tensors)
+            self._load(self.guarded)
             progress.after_fall(before.rate, before.steady)
         elif progress.is_steady(config):
             last = progress.guarded_step
@@ -170,25 +167,17 @@ class Trainer:
         tensors = {f"model.{name}": t for name, t in self.model.state_dict().items()}
         return tensors | {f"optimiser.{k}": t for k, t in optimiser_tensors(self.optimiser).items()}
 
-    def _load(self, tensors: dict[str, torch.Tensor]) -> None:
-        parts: dict[str, dict[str, torch.Tensor]] = {"model": {}, "optimiser": {}}
-        for key, tensor in tensors.items():
-            part, _, name = key.partition(".")
-            parts[part][name] = tensor.clone()
-        self.model.load_state_dict(parts["model"])
-        restore_optimiser(self.optimiser, parts["optimiser"], self.progress.rate)
+    def _load(self, saved: Checkpoint) -> None:
+        self.model.load_state_dict(saved.part("model."))
+        restore_optimiser(self.optimiser, saved.part("optimiser."), self.progress.rate)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from a checkpoint of a run with the same options."""
         check_same_run(checkpoint.data["config"], self.config)
         self.progress = Progress(**checkpoint.data["progress"])
-        aside: dict[str, torch.Tensor] = {}
-        here: dict[str, torch.Tensor] = {}
-        for key, tensor in checkpoint.tensors.items():
-            (aside if key.startswith("guarded.") else here)[key.removeprefix("guarded.")] = tensor
-        self._load(here)
-        if aside:
-            self.guarded = Checkpoint(aside, checkpoint.data["guarded"])
+        self._load(checkpoint)
+        if "guarded" in checkpoint.data:
+            self.guarded = Checkpoint(checkpoint.part("guarded."), checkpoint.data["guarded"])
         self.renew_batches()
 
     def _noise(self) -> NoiseLevels | None:
@@ -220,19 +209,7 @@ class Trainer:
 
     def renew_batches(self) -> None:
         """Draw the batches from here on: the lengths, or the place in the stream, have changed."""
-        self.batches = self._batches()
-
-    def _batches(self) -> Iterator[Batch]:
-        """The batches from the next one on, with the lengths that it is time for."""
-        return self.data.batches(self.progress.lengths(self.config), self.progress.step)
-
-
-class Decision(NamedTuple):
-    """The trainer that a run goes on with, the line of its log that says so, and that in words."""
-
-    trainer: Trainer
-    record: dict[str, Any]
-    text: str
+        self.batches = self.data.batches(self.progress.lengths(self.config), self.progress.step)
 
 
 class Race:
@@ -293,8 +270,9 @@ class Race:
             "longest": progress.longest,
         }
 
-    def decide(self) -> Decision | None:
-        """The start that goes on alone, with the batches of all as its own, once there is one."""
+    def decide(self) -> tuple[Trainer, dict[str, Any], str] | None:
+        """The start that goes on alone, once there is one, with the batches of all as its own; the
+        line of the log that says so, and that in words."""
         arrived = [
             trainer for trainer in self.trainers if trainer.progress.has_arrived(trainer.config)
         ]
@@ -313,15 +291,16 @@ class Race:
         own.seconds = run.seconds
         winner.renew_batches()
         record = {"step": run.step, "winner": winner.start, "arrived": bool(arrived)}
-        return Decision(winner, record, text)
-
-    def _distance(self, trainer: Trainer) -> tuple[int, float]:
-        return trainer.progress.longest, -(trainer.progress.recent(trainer.config) or inf)
+        return winner, record, text
 
     @property
     def leader(self) -> Trainer:
         """The start that has come farthest so far."""
-        return max(self.trainers, key=self._distance)
+
+        def distance(trainer: Trainer) -> tuple[int, float]:
+            return trainer.progress.longest, -(trainer.progress.recent(trainer.config) or inf)
+
+        return max(self.trainers, key=distance)
 
     @property
     def model(self) -> Transducer:
@@ -349,27 +328,20 @@ class Race:
         self.progress = Progress(**checkpoint.data["progress"])
         self.turn = checkpoint.data["turn"]
         for trainer, data in zip(self.trainers, checkpoint.data["starts"], strict=True):
-            prefix = f"start{trainer.start}."
-            tensors: dict[str, torch.Tensor] = {
-                key.removeprefix(prefix): tensor
-                for key, tensor in checkpoint.tensors.items()
-                if key.startswith(prefix)
-            }
-            trainer.restore(Checkpoint(tensors, data))
+            trainer.restore(Checkpoint(checkpoint.part(f"start{trainer.start}."), data))
 
 
 def make_trainer(
     config: TrainConfig, group: Group, data: Data, checkpoint: Checkpoint | None
 ) -> Trainer | Race:
     """What a run trains: from the start, or as it was at a checkpoint of it."""
-    trainer: Trainer | Race
     start = None if checkpoint is None else checkpoint.data.get("start")
+    trainer: Trainer | Race
     if config.starts and start is None:
         trainer = Race(config, group, data)
-    elif start is not None:
-        trainer = Trainer(config.start_configs()[start - 1], group, data, start=start)
     else:
-        trainer = Trainer(config, group, data)
+        own = config if start is None else config.start_configs()[start - 1]
+        trainer = Trainer(own, group, data, start=start)
     if checkpoint is not None:
         trainer.restore(checkpoint)
     return trainer
