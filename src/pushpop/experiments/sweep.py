@@ -32,9 +32,8 @@ from pushpop.errors import InputError, writing
 from pushpop.experiments.presets import Halving, Measurement, PlannedRun, Preset, identity
 from pushpop.experiments.runs import find_runs, read_metrics, read_run
 from pushpop.training import RunDirectory, TrainConfig
-from pushpop.training.checkpoint import saved_steps
+from pushpop.training.checkpoint import PARENT, Signals, saved_steps
 from pushpop.training.run import METRICS_FILE, TRAINING_FILE
-from pushpop.training.signals import PARENT, Signals
 from pushpop.training.view import clock, main_scores
 
 LOCK, LOGS = ".sweep-lock", "logs"

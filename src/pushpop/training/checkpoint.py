@@ -1,8 +1,12 @@
-"""Checkpoints: one safetensors file each, whole or not there at all, and never unpickled.
+"""Stop and resume: signals that ask a run to stop, and checkpoints that it goes on from.
 
-A file holds the tensors of the model (`model.*`) and of the optimiser (`optimiser.*`), and in its
-header, as text, everything else as JSON and the SHA-256 of the file with the digest's own 64
-characters set to zeros. So any bit that changes, the digest's included, is noticed.
+Of Ctrl-C and SIGTERM the first asks a run to stop and save, the second leaves at once. A run that
+was started by a sweep stops too when the sweep is no more.
+
+A checkpoint is a safetensors file, whole or not there at all, and never unpickled. It holds the
+tensors of the model (`model.*`) and of the optimiser (`optimiser.*`), and in its header, as text,
+everything else as JSON and the SHA-256 of the file with the digest's own 64 characters set to
+zeros. So any bit that changes, the digest's included, is noticed.
 
 A file is written under another name, flushed and renamed. The two latest and the one with the best
 average training perplexity are kept. Which ones there are is told without torch.
@@ -11,12 +15,15 @@ average training perplexity are kept. Which ones there are is told without torch
 import json
 import os
 import re
+import signal
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pushpop.errors import InputError, reading, writing
 from pushpop.files import write_file
@@ -172,3 +179,57 @@ def _digest_place(data: bytes) -> re.Match[bytes]:
     if len(places) != 1:
         raise InputError("the header has no digest: the file is damaged")
     return places[0]
+
+
+PARENT = "PUSHPOP_PARENT"
+"""The variable of the environment with the number of the process that a run must not outlive."""
+
+
+class StopRequested(Exception):
+    """Raised at a safe point after SIGINT or SIGTERM."""
+
+
+class Signals:
+    """While entered, from the main thread, remembers the first signal in `received`."""
+
+    def __init__(self) -> None:
+        self._signal: int | None = None
+        self._parent = os.environ.get(PARENT)
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Signals":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+    @property
+    def received(self) -> int | None:
+        """The first signal that came, if any; SIGTERM too if the parent has gone."""
+        if self._signal is None and self._parent not in (None, str(os.getppid())):
+            return signal.SIGTERM
+        return self._signal
+
+    @received.setter
+    def received(self, number: int | None) -> None:
+        self._signal = number
+
+    def check(self) -> None:
+        """Raise `StopRequested` if a signal came."""
+        if self.received is not None:
+            raise StopRequested
+
+    def leave(self) -> NoReturn:
+        """Raise what ends the process as the signal would have: exit codes 130 and 143."""
+        if self.received == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + int(self.received or 0))
+
+    def _receive(self, number: int, _: FrameType | None) -> None:
+        self.received = number
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -370,24 +370,20 @@ class TrainConfig:
 
     @classmethod
     def _of(cls, values: Mapping[str, Any]) -> "TrainConfig":
-        """Make a config of values that `check_options` gave."""
         config = object.__new__(cls)
         vars(config).update(values)
         return config
 
     @property
     def model(self) -> TransducerConfig:
-        """The part that describes the model."""
         return model_config(vars(self))
 
     @property
     def training_range(self) -> LengthRange:
-        """`train_lengths` as numbers."""
         return parse_lengths(self.train_lengths)
 
     @property
     def testing_range(self) -> LengthRange:
-        """`test_lengths` as numbers."""
         return parse_lengths(self.test_lengths)
 
     def start_configs(self) -> list["TrainConfig"]:
@@ -564,7 +560,6 @@ def start_values(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def model_config(values: Mapping[str, Any]) -> TransducerConfig:
-    """The part of the options that describes the model."""
     return TransducerConfig(**{part.name: values[part.name] for part in fields(TransducerConfig)})
 
 

@@ -17,7 +17,15 @@ from pushpop.errors import InputError, counted
 from pushpop.models import Transducer
 from pushpop.tasks.lines import check_lines
 from pushpop.tasks.pairs_file import rows_of
-from pushpop.training.checkpoint import load_latest, pack, save, saved_steps, unpack
+from pushpop.training.checkpoint import (
+    Signals,
+    StopRequested,
+    load_latest,
+    pack,
+    save,
+    saved_steps,
+    unpack,
+)
 from pushpop.training.config import TrainConfig
 from pushpop.training.data import Contents, Data, make_data
 from pushpop.training.parallel import Group, process_group, releasing_followers, torch_threads
@@ -30,7 +38,6 @@ from pushpop.training.run import (
     model_at_checkpoint,
 )
 from pushpop.training.schedule import Progress, stop_reason
-from pushpop.training.signals import Signals, StopRequested
 from pushpop.training.trainer import Diverged, Race, Trainer, make_trainer
 from pushpop.training.view import PlainView, TensorBoard, View, describe_carried
 
@@ -210,7 +217,6 @@ class Session:
 
     @property
     def progress(self) -> Progress:
-        """Where the run is."""
         return self.trainer.progress
 
     def resume(self) -> None:
@@ -309,7 +315,6 @@ class Session:
         return False
 
     def evaluate(self, model: Transducer, stream: str, index: int) -> dict[str, Any]:
-        """What a model gets right."""
         return self.data.test(model, stream, index, self.signals.check)
 
     def figures(self) -> dict[str, Any]:

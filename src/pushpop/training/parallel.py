@@ -91,13 +91,11 @@ class TorchrunGroup(Group):
         return Batch(inputs, outputs, lengths, mask)
 
     def sum_losses(self, nll: float, symbols: int) -> tuple[float, int]:
-        """Sum in double precision, so that every process has the same number."""
-        sums = torch.tensor([nll, symbols], dtype=torch.float64)
+        sums = torch.tensor([nll, symbols], dtype=torch.float64)  # exact, so that all have the same
         dist.all_reduce(sums)
         return float(sums[0]), int(sums[1])
 
     def sum_gradients(self, model: nn.Module) -> None:
-        """Sum all gradients as one vector."""
         parameters = list(model.parameters())
         gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
         together = torch.cat([gradient.flatten() for gradient in gradients])
@@ -121,7 +119,6 @@ class TorchrunGroup(Group):
         return signal, json.loads(self.broadcast(data)) if size else {}
 
     def broadcast(self, data: bytes) -> bytes:
-        """Broadcast the size, then the bytes."""
         size = torch.tensor([len(data)])
         dist.broadcast(size, 0)
         held = data if self.rank == 0 else bytes(int(size))

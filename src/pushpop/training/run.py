@@ -83,7 +83,6 @@ class RunDirectory:
         return (self.path / TRAINING_FILE).exists() and self.report(config) is not None
 
     def environment(self) -> dict[str, Any]:
-        """The versions and the machine that the run was started with."""
         return self._read(ENVIRONMENT_FILE) if (self.path / ENVIRONMENT_FILE).exists() else {}
 
     def prepare(self, config: TrainConfig, processes: int = 1) -> None:
@@ -327,7 +326,6 @@ def default_directory(config: TrainConfig) -> str:
 
 
 def json_bytes(data: Any) -> bytes:
-    """What a JSON file of a run holds."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1)
     return f"{text}\n".encode()
 

@@ -230,7 +230,7 @@ class Progress:
             self.best_valid, self.best_step = [accuracy, least], self.step
             self.best_perplexity = self.perplexity
         is_rising = 0 < self.steady < self.noise_rise(config) and self.is_steady(config)
-        if gains or self.step <= config.shorter_first:
+        if gains or 0 < self.step <= config.shorter_first:
             self.waited = 0
         elif not is_rising:
             self.waited += 1

@@ -43,9 +43,6 @@ class Diverged(RuntimeError):
 class Trainer:
     """Model, optimiser, schedules and batches of a run, from its start or a checkpoint on."""
 
-    is_tested = True
-    """Whether its model is tested while it is trained; those of a race are not."""
-
     def __init__(
         self, config: TrainConfig, group: Group, data: Data, start: int | None = None
     ) -> None:
@@ -227,7 +224,6 @@ class Race:
     """
 
     start = None
-    is_tested = False
 
     def __init__(self, config: TrainConfig, group: Group, data: Data) -> None:
         if group.size > 1:
@@ -304,11 +300,9 @@ class Race:
 
     @property
     def model(self) -> Transducer:
-        """The leader's."""
         return self.leader.model
 
     def current_perplexity(self) -> float:
-        """The leader's."""
         return self.leader.current_perplexity()
 
     def checkpoint(self) -> Checkpoint:
