@@ -32,7 +32,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 # 24 batches; reports every 3, tests (of two ranges) every 6, checkpoints every 4. A save flushes
 # the log, the file and the folder: three calls of fsync.
 PLACES: dict[str, tuple[Any, str]] = {
-    "forward": (Transducer, "objective"),
+    "forward": (torch.optim.RMSprop, "zero_grad"),  # once a batch, before it
     "update": (torch.optim.RMSprop, "step"),
     "test": (data_module, "evaluate"),
     "log": (RunDirectory, "log"),
