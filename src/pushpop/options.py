@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from argparse import _ActionsContainer as ActionsContainer
 from collections.abc import Callable
 from dataclasses import Field, field, fields
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin
 
 from pushpop.errors import InputError, did_you_mean
@@ -147,32 +147,31 @@ def read_value(
 
 def _read_bool(name: str, value: Any) -> bool:
     words = {"true": True, "yes": True, "false": False, "no": False}
-    if isinstance(value, str):
-        value = words.get(value.lower(), value)
-    if not isinstance(value, bool):
+    read = words.get(value.lower()) if isinstance(value, str) else value
+    if not isinstance(read, bool):
         raise InputError(f"{name} is {value!r}, expected true or false")
-    return value
+    return read
 
 
 def _read_number(
     name: str, kind: type, value: Any, least: Number | None, above: Number | None
 ) -> Number:
-    wanted = "a whole number" if kind is int else "a number"
-    if least is not None:
-        wanted += f" of {least} or more"
-    elif above is not None:
-        wanted += f" above {above}"
     try:
         number: Number = kind(value.replace("_", "")) if isinstance(value, str) else value
     except ValueError:
-        raise InputError(f"{name} is {value!r}, expected {wanted}") from None
-    right_type = type(number) is int or (kind is float and type(number) is float)
+        number = nan
+    is_number = type(number) is int or (kind is float and type(number) is float)
     if (
-        not right_type
+        not is_number
         or not isfinite(number)
         or (least is not None and number < least)
         or (above is not None and number <= above)
         or number >= 2**63
     ):
+        wanted = "a whole number" if kind is int else "a number"
+        if least is not None:
+            wanted += f" of {least} or more"
+        elif above is not None:
+            wanted += f" above {above}"
         raise InputError(f"{name} is {value!r}, expected {wanted}")
     return float(number) if kind is float else number

@@ -64,7 +64,7 @@ class Evaluate(Command):
         "names in the first line; of lines, the one to read, as in 1",
     )
     skip_bad: bool = option(False, "leave bad rows out, and count them")
-    beam: int = option(1, "how many predictions are pursued at once")
+    beam: int = option(1, "how many predictions are pursued at once", least=1)
     worst: int = option(10, "how many of the worst predictions are shown", least=0)
     as_json: bool = option(False, "print the figures as JSON")
     device: str = device_option()
@@ -106,11 +106,12 @@ class Evaluate(Command):
         from pushpop.tasks import get_task
 
         task = get_task(trained.known_task())
-        print(f"{trained.what} on {task.name}, {self.sequences} sequences a row")
         grains = ["coarse", "fine"]
         if isinstance(trained.model, Tagger):
             grains.insert(0, "accuracy")
-        print(f"  lengths{''.join(f'{name:>10}' for name in grains)}  perplexity")
+        if not self.as_json:
+            print(f"{trained.what} on {task.name}, {counted(self.sequences, 'sequence')} a row")
+            print(f"  lengths{''.join(f'{name:>10}' for name in grains)}  perplexity")
         for low, high in ranges:
             name = f"{low}-{high}" if low < high else str(low)
             at_once = min(self.sequences, max(1, STEPS_AT_ONCE // (2 * high + 2)))
@@ -133,7 +134,8 @@ class Evaluate(Command):
                 if row["perplexity"] >= HARDLY_A_NUMBER:
                     raise InputError(NO_NUMBERS)
             scores = "".join(f"{row[grain]:10.3f}" for grain in grains)
-            print(f"{name:>9}{scores}  {row['perplexity']:10.4g}", flush=True)
+            shown = f"{name:>9}{scores}  {row['perplexity']:10.4g}"
+            print(json.dumps(row) if self.as_json else shown, flush=True)
             if self.save:
                 save_length(self.model, row)
 
@@ -213,6 +215,7 @@ class Evaluate(Command):
         if self.as_json:
             print(json.dumps({"lines": len(rows), "symbols": symbols, **figures}))
             return
-        print(f"{what} on {path}, {len(rows):,} lines, {symbols:,} symbols, ends included")
+        lines, parts = counted(len(rows), "line"), counted(symbols, "symbol")
+        print(f"{what} on {path}, {lines}, {parts}, ends included")
         for name, figure in figures.items():
             print(f"{name.replace('_', ' '):12} {figure:9.4f}")
