@@ -17,7 +17,7 @@ from pushpop.evaluation import (
     without_reads,
 )
 from pushpop.tasks import Pairs, batch_rng, draw_batch, get_task
-from pushpop.tasks.synthetic import Copy
+from pushpop.tasks.synthetic import RearrangementTask
 from tests.models.examples import BODIES, READERS, VOCABULARY, lively_model, small_model
 
 X, Y = 0, 1
@@ -101,7 +101,7 @@ def test_one_pass_gives_what_greedy_decoding_gives_untrained(body: str) -> None:
 
 
 def test_one_pass_gives_what_greedy_decoding_gives_after_some_training() -> None:
-    task = Copy(symbols=4)
+    task = RearrangementTask("copy", symbols=4)
     torch.manual_seed(0)
     model = Transducer(
         TransducerConfig("queue", embedding=8, hidden=16, memory_width=8), task.vocabulary

@@ -236,21 +236,15 @@ class Definition:
 
 
 DEFINITIONS = {
-    # 01s and 10s are odd in number exactly if the first and the last symbol differ.
-    "even-pairs": Definition(
-        "1 if 01s and 10s are odd in number.",
-        "01",
-        "01",
-        lambda source: int(source[0] != source[-1]),
+    "even-pairs": Definition(  # odd exactly if the first and the last symbol differ
+        "1 if 01s and 10s are odd in number.", "01", "01", lambda row: int(row[0] != row[-1])
     ),
-    "parity": Definition(
-        "The number of 1s, modulo 2.", "01", "01", lambda source: source.count("1") % 2
-    ),
+    "parity": Definition("The number of 1s, modulo 2.", "01", "01", lambda row: row.count("1") % 2),
     "cycle-navigation": Definition(
         "Where steps on a circle of 5 lead.",
         "012",
         DIGITS,
-        lambda source: (source.count("2") - source.count("0")) % 5,
+        lambda row: (row.count("2") - row.count("0")) % 5,
     ),
     "modular-arithmetic": Definition(
         "An expression's value, modulo 5.", "01234+-*", DIGITS, evaluate, draw=draw_arithmetic
@@ -259,7 +253,7 @@ DEFINITIONS = {
         "A stack after pushes and pops.", "01pab", "012", run_stack, lambda n: n + 1, draw_stacks
     ),
     "reverse": Definition(
-        "The source read from its end.", "01", "01", lambda source: source[::-1], lambda n: n
+        "The source read from its end.", "01", "01", lambda row: row[::-1], lambda n: n
     ),
     "modular-arithmetic-brackets": Definition(
         "A bracketed expression's value.", "01234+-*()", DIGITS, evaluate, draw=draw_expressions
@@ -267,18 +261,15 @@ DEFINITIONS = {
     "solve-equation": Definition(
         "The x that solves an equation.", "01234+-()x=", DIGITS, solve, draw=draw_equations
     ),
-    "duplicate": Definition(
-        "The source, twice.", "01", "01", lambda source: 2 * source, lambda n: 2 * n
-    ),
+    "duplicate": Definition("The source, twice.", "01", "01", lambda row: 2 * row, lambda n: 2 * n),
     "missing-duplicate": Definition(
         "The missing symbol of a duplicate.", "0123", "01", find_missing, draw=draw_missing
     ),
-    # The text of the original has it the other way round, and so has the name.
-    "odds-first": Definition(
+    "odds-first": Definition(  # the text of the original, and the name, have it the other way round
         "Even places first, then odd ones.",
         "01",
         "01",
-        lambda source: source[1::2] + source[::2],
+        lambda row: row[1::2] + row[::2],
         lambda n: n,
     ),
     "binary-addition": Definition(
@@ -296,7 +287,7 @@ DEFINITIONS = {
         draw_positive,
     ),
     "bucket-sort": Definition(
-        "The source, sorted.", DIGITS, DIGITS, lambda source: "".join(sorted(source)), lambda n: n
+        "The source, sorted.", DIGITS, DIGITS, lambda row: "".join(sorted(row)), lambda n: n
     ),
 }
 

@@ -5,10 +5,9 @@ Source lengths are uniform over the range. The symbols of a rearrangement are un
 vocabulary a1 ... a128, which both sides share.
 """
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -24,89 +23,55 @@ from pushpop.tasks.base import (
 )
 from pushpop.tasks.registry import LengthRange
 
-Symbol = TypeVar("Symbol", int, str)
+Rearrange = Callable[[list[Any]], list[Any]]
+REARRANGEMENTS: dict[str, tuple[str, Rearrange]] = {
+    "copy": ("The source as it is.", lambda source: source),
+    "reverse": ("The source read from its end.", lambda source: source[::-1]),
+    "flip": (
+        "Every two neighbours change places.",
+        lambda source: [source[place ^ 1] for place in range(len(source))],
+    ),
+    "duplicate": ("The source, twice.", lambda source: 2 * source),
+    "odds-first": (
+        "Odd places first, then even ones.",  # counted from 1
+        lambda source: source[::2] + source[1::2],
+    ),
+}
+"""What each is in a line, and the target of a source."""
 
 
 class RearrangementTask(Task):
-    """A random source; the target has its symbols in another order."""
+    """A random source; the target has its symbols in another order.
 
-    multiple = 1
-    """Source lengths are multiples of this."""
+    In flipping, sources have even lengths. An odd one is not drawn at all: lengths are uniform over
+    the even ones in the range, which is what drawing again after an odd draw would give.
+    """
 
-    def __init__(self, symbols: int = 128) -> None:
+    def __init__(self, name: str, symbols: int = 128) -> None:
+        self.name, self._multiple = name, 2 if name == "flip" else 1
+        self._summary, self._rearrange = REARRANGEMENTS[name]
+        if name in ("copy", "reverse", "flip"):
+            self.family = PAPER
         alphabet = tuple(f"a{number + 1}" for number in range(symbols))
         self.vocabulary = Vocabulary(alphabet, alphabet)
 
+    @property
+    def summary(self) -> str:
+        """What the task is, in a line."""
+        return self._summary
+
     def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:
         """Draw the lengths, then the symbols, then rearrange."""
-        sizes = draw_lengths(rng, batch_size, lengths, self.multiple)
+        sizes = draw_lengths(rng, batch_size, lengths, self._multiple)
         symbols = draw_integers(rng, len(self.vocabulary.source), int(sizes.sum())).tolist()
-        return Pairs.of([(row, self.rearrange(row)) for row in split(symbols, sizes)])
+        return Pairs.of([(row, self._rearrange(row)) for row in split(symbols, sizes)])
 
     def target_of(self, source: Sequence[str]) -> tuple[str, ...] | None:
         """The source rearranged."""
         known = all(self.vocabulary.knows("source", symbol) for symbol in source)
-        if not source or len(source) % self.multiple or not known:
+        if not source or len(source) % self._multiple or not known:
             return None
-        return tuple(self.rearrange(list(source)))
-
-    @abstractmethod
-    def rearrange(self, source: list[Symbol]) -> list[Symbol]:
-        """The target of a source."""
-
-
-class Copy(RearrangementTask):
-    """The source as it is."""
-
-    name = "copy"
-    family = PAPER
-
-    def rearrange(self, source: list[Symbol]) -> list[Symbol]:
-        return source
-
-
-class Reverse(RearrangementTask):
-    """The source read from its end."""
-
-    name = "reverse"
-    family = PAPER
-
-    def rearrange(self, source: list[Symbol]) -> list[Symbol]:
-        return source[::-1]
-
-
-class Flip(RearrangementTask):
-    """Every two neighbours change places.
-
-    Sources have even lengths. An odd one is not drawn at all: lengths are uniform over the even
-    ones in the range, which is what drawing again after an odd draw would give. A range without an
-    even length is refused.
-    """
-
-    name = "flip"
-    family = PAPER
-    multiple = 2
-
-    def rearrange(self, source: list[Symbol]) -> list[Symbol]:
-        return [source[place ^ 1] for place in range(len(source))]  # the lowest bit differs
-
-
-class Duplicate(RearrangementTask):
-    """The source, twice."""
-
-    name = "duplicate"
-
-    def rearrange(self, source: list[Symbol]) -> list[Symbol]:
-        return 2 * source
-
-
-class OddsFirst(RearrangementTask):
-    """Odd places first, then even ones."""
-
-    name = "odds-first"
-
-    def rearrange(self, source: list[Symbol]) -> list[Symbol]:
-        return source[::2] + source[1::2]
+        return tuple(self._rearrange(list(source)))
 
 
 class Brackets(Task):
@@ -168,9 +133,6 @@ def opening_probabilities(longest: int) -> FloatArray:
     return openings
 
 
-SYNTHETIC = {task.name: task for task in (Copy, Reverse, Flip, Duplicate, OddsFirst, Brackets)}
-
-
 def make(name: str) -> Task:
     """The task of that name."""
-    return SYNTHETIC[name]()
+    return Brackets() if name == Brackets.name else RearrangementTask(name)
