@@ -71,6 +71,20 @@ def test_a_symbol_has_the_colour_of_what_it_attends_to() -> None:
     assert colours["z"] == colours["b"]
 
 
+def test_symbols_that_are_written_have_hues_of_their_own() -> None:
+    told = trace(text_model(), Example(tuple("ab")), max_length=7)
+    steps, names = list(told.steps), iter("uvwxyzqrst")
+    for t, step in enumerate(steps):
+        if step.output:
+            output = replace(step.output, symbol=next(names))
+            steps[t] = replace(step, attention=((1, 0.9),), output=output)
+    colours = hues(replace(told, steps=tuple(steps)))
+    written = [step.output.symbol for step in steps if step.output]
+    assert len(written) > 3
+    assert len({colours[symbol] for symbol in written}) == len(written)
+    assert len({*colours.values()}) == len(written) + 1  # one has that of b, none that of a
+
+
 def test_a_memory_that_stays_empty_is_remarked_on() -> None:
     idle = trace(text_model(attention=False, push=-20.0), Example(tuple("abcab")), max_length=4)
     assert idle.without_memory is None

@@ -1,23 +1,33 @@
 """A trace as a picture, with the layout of the page's: symbols, the memories, their gates. The
 animation is the same picture, uncovered step by step."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
 from io import BytesIO
 from math import ceil
+from operator import sub
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.ticker import MaxNLocator
-from PIL import Image, ImageDraw
+from PIL import Image
 
-from pushpop.viewer.layout import GateRow, Rgb, gate_rows, hues, lay_out, position_range, rgb
+from pushpop.viewer.layout import (
+    GateRow,
+    Rgb,
+    Window,
+    gate_rows,
+    hues,
+    lay_out,
+    position_range,
+    rgb,
+)
 from pushpop.viewer.tracing import Trace, remark
 
 INK, SOFT, LINE, PAPER = "#1c1c22", "#5d5d68", "#dcdad5", "#ffffff"
@@ -29,7 +39,7 @@ WIDEST_FRAME = 1000  # pixels; at least READABLE_DPI an inch
 DPI, READABLE_DPI = 130, 75
 MOST_FRAMES = 160
 STEP, HOLD = 250, 3000  # milliseconds: of a step, of the last frame
-WHITE, BLACK, COLOURS = 0, 1, 255  # of the palette
+APART = 8  # the least difference between two colours of an animation, of 255
 PALE = 0.7  # how much of a source symbol is white before it is read
 NAMED = 0.5  # the weight from which on a symbol stands at a position
 SETTINGS: dict[Any, Any] = {
@@ -54,6 +64,8 @@ def picture(trace: Trace, kind: str) -> bytes:
 
 def animation(trace: Trace) -> bytes:
     """The GIF file; it repeats, with a pause at the end. The same trace gives the same bytes."""
+    n_steps = len(trace.steps)
+    source = sum(step.part != "target" for step in trace.steps)
     with matplotlib.rc_context(SETTINGS):
         figure = draw(trace)
         figure.set_dpi(min(DPI, max(READABLE_DPI, WIDEST_FRAME / figure.get_figwidth())))
@@ -61,77 +73,69 @@ def animation(trace: Trace) -> bytes:
         last = _image(canvas)
         figure.axes[0].set_title(_title(trace), loc="left", color=INK, fontsize=11)
         whole = _image(canvas)
-    pale = Image.blend(whole, Image.new("RGB", whole.size, PAPER), PALE)
-    whole, pale, last = _in_few_colours(whole, pale, last)
-    n_steps, frames = len(trace.steps), []
-    memories = [memory for memory in trace.all_memories() if memory.picture == "intervals"]
-    places = [ax for ax in figure.axes if ax.get_label() == "intervals"]
-    windows = [
-        (ax, reached)
-        for ax, memory in zip(places, memories, strict=True)
-        for reached in lay_out(memory).windows
-    ]
-    for t in range(0, n_steps - 1, ceil(n_steps / MOST_FRAMES)):
-        frame = _uncovered(whole, pale, figure, trace, t + 1)
-        for ax, reached in windows:
-            box = _pixels(ax, t, t + 1, reached[t].low, reached[t].high)
-            ImageDraw.Draw(frame).rectangle(box, outline=BLACK, width=2)
-        frames.append(frame)
+        background = canvas.copy_from_bbox(figure.bbox)  # type: ignore[no-untyped-call]
+        windows, frames = list(_windows(figure, trace)), []
+        for t in range(1, n_steps, ceil(n_steps / MOST_FRAMES)):
+            canvas.restore_region(background)  # type: ignore[no-untyped-call]
+            symbols, *others = figure.axes
+            _lay_over(symbols, t, max(t, source), 1, 2, alpha=PALE)  # still to be read
+            _lay_over(symbols, max(t, source), n_steps, 1, 2)
+            _lay_over(symbols, t, n_steps, 0, 1)
+            for ax in others:
+                _lay_over(ax, t, n_steps, *ax.get_ylim())
+            for ax, reached in windows:
+                low, high = reached[t - 1].low, reached[t - 1].high
+                _lay_over(ax, t - 1, t, low, high, fill=False, color=INK, linewidth=1.5)
+            frames.append(_image(canvas, draw=False))
     durations = [STEP if n_steps <= READABLE else STEP // 2] * len(frames)
+    colours = _palette(whole, *frames[:1])
+    first, *rest = (
+        frame.quantize(palette=colours, dither=Image.Dither.NONE) for frame in [*frames, last]
+    )
     file = BytesIO()
-    first, *rest = [*frames, last]
     first.save(file, "GIF", save_all=True, append_images=rest, loop=0, disposal=1,
                duration=[*durations, HOLD])  # fmt: skip
     return file.getvalue()
 
 
-def _image(canvas: FigureCanvasAgg) -> Image.Image:
-    canvas.draw()  # type: ignore[no-untyped-call]
+def _image(canvas: FigureCanvasAgg, draw: bool = True) -> Image.Image:
+    if draw:
+        canvas.draw()  # type: ignore[no-untyped-call]
     pixels: Any = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
     return Image.frombytes("RGBA", canvas.get_width_height(), bytes(pixels)).convert("RGB")
 
 
-def _uncovered(
-    whole: Image.Image, pale: Image.Image, figure: Figure, trace: Trace, upto: int
-) -> Image.Image:
-    """The first steps of the picture: what comes after is white, and what is left of the source
-    pale."""
-    frame, (symbols, *others), n_steps = whole.copy(), figure.axes, len(trace.steps)
-    source = max(upto, sum(step.part != "target" for step in trace.steps))
-    ahead = _pixels(symbols, upto, source, 1, 2)
-    frame.paste(pale.crop(ahead), ahead)
-    for box in (
-        _pixels(symbols, source, n_steps, 1, 2),
-        _pixels(symbols, upto, n_steps, 0, 1),
-        *(_pixels(ax, upto, n_steps, *ax.get_ylim()) for ax in others),
-    ):
-        frame.paste(WHITE, box)
-    return frame
+def _lay_over(ax: Axes, left: float, right: float, low: float, high: float, **style: Any) -> None:
+    """Draw a box over what is there already, white unless its style says something else."""
+    style = {"color": PAPER, "linewidth": 1.5, **style}
+    box = ax.add_patch(Rectangle((left, low), right - left, high - low, clip_on=False, **style))
+    ax.draw_artist(box)
+    box.remove()
 
 
-def _pixels(
-    ax: Axes, left: float, right: float, low: float, high: float
-) -> tuple[int, int, int, int]:
-    """A box in an image of the figure."""
-    (x0, y0), (x1, y1) = ax.transData.transform([(left, low), (right, high)])
-    top, bottom = sorted((ax.figure.bbox.height - y0, ax.figure.bbox.height - y1))
-    return round(x0) - 1, round(top), round(x1) + 1, round(bottom)  # with the lines at its sides
+def _windows(figure: Figure, trace: Trace) -> Iterator[tuple[Axes, list[Window]]]:
+    """The windows of the reads of each memory that is drawn as intervals, and where they are."""
+    memories = [memory for memory in trace.all_memories() if memory.picture == "intervals"]
+    places = [ax for ax in figure.axes if ax.get_label() == "intervals"]
+    for ax, memory in zip(places, memories, strict=True):
+        for reached in lay_out(memory).windows:
+            yield ax, reached
 
 
-def _in_few_colours(*images: Image.Image) -> list[Image.Image]:
-    """The images in the colours that are seen most. Pillow's own choice would change the bands'."""
-    codes = [np.asarray(image, np.int64) @ (1, 256, 65536) for image in images]
-    colours, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    parts = np.stack([colours & 255, colours >> 8 & 255, colours >> 16], axis=1)
-    common = parts[np.argsort(-counts, kind="stable")][: COLOURS - 2]
-    palette = np.concatenate([[(255, 255, 255), (0, 0, 0)], common])
-    far = ((parts[:, None] - palette) ** 2).sum(axis=2)
-    numbers = far.argmin(axis=1).astype(np.uint8)[places].reshape(len(images), -1)
-    reduced = []
-    for image, pixels in zip(images, numbers, strict=True):
-        reduced.append(Image.frombytes("P", image.size, pixels.tobytes()))
-        reduced[-1].putpalette(palette.astype(np.uint8).tobytes())
-    return reduced
+def _palette(*images: Image.Image) -> Image.Image:
+    """The colours that are seen most, of which no two are much alike: Pillow's own choice, and its
+    way to the nearest colour, would change the bands'."""
+    counts: Counter[Any] = Counter()
+    for image in images:
+        counts.update({colour: n for n, colour in image.getcolors(1 << 24) or ()})
+    chosen: list[Any] = []
+    for colour, _ in counts.most_common(1000):
+        apart = (max(map(abs, map(sub, colour, other))) for other in chosen)
+        if len(chosen) < 256 and min(apart, default=APART) >= APART:
+            chosen.append(colour)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for colour in chosen for part in colour])
+    return palette
 
 
 def draw(trace: Trace) -> Figure:

@@ -127,10 +127,11 @@ def hues(trace: Trace) -> dict[str, float]:
 
     The symbols of the source, or of the line that a language model reads, have hues of their own. A
     target symbol that a grammar has for a source symbol takes its hue. Any other that is written
-    but never read from the source takes the hue of what it came from when it was first written, if
-    that is known: of the source symbol that was attended to most, or else of the cell that most of
-    the read was.
+    but never read from the source takes the hue of what it came from when it was first written: of
+    the source symbol that was attended to most, or else of the cell that most of the read was. It
+    has one of its own if that is unknown, or is or was written as well.
     """
+    outputs = {step.output.symbol for step in trace.steps if step.output}
     line = (step.symbol for step in trace.steps if step.part == "target")
     origins = {symbol: symbol for symbol in trace.source or line}
     for target, source in _twins(trace.task).items():
@@ -144,7 +145,9 @@ def hues(trace: Trace) -> dict[str, float]:
         attended = [(weight, place) for place, weight in step.attention]
         seen = trace.cells[max(cells)[1]].symbol if cells and trace.source else ""
         seen = trace.source[max(attended)[1]] if attended else seen
-        origins[written] = origins.get(seen, written)
+        origin = origins.get(seen, written)
+        own = origin in outputs or any(origins[other] == origin for other in outputs & {*origins})
+        origins[written] = written if own else origin
     row = {symbol: place for place, symbol in enumerate(dict.fromkeys(origins.values()))}
     return {symbol: hue_of(row[origin], len(row)) for symbol, origin in origins.items()}
 

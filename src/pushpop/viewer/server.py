@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import ip_address
 from threading import Lock
 from typing import Annotated, Any, ClassVar, Literal
@@ -168,13 +169,6 @@ class GenerateRequest(Asked):
     seed: Seed = 0
 
 
-class ExamplePair(BaseModel):
-    """A source and its right target."""
-
-    source: list[str]
-    target: list[str]
-
-
 class LineRequest(Asked):
     """A line for a language model to generate."""
 
@@ -217,7 +211,7 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
         docs_url=None,  # its page would come from another host
         redoc_url=None,
     )
-    app.add_middleware(Guard, hosts=list(hosts), largest=LARGEST_REQUEST)
+    app.add_middleware(Guard, hosts=list(hosts))
     _answer_problems(app)
     tasks = {name: make() for name, make in TASKS.items()}
     pages = local_docs()
@@ -259,11 +253,10 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
         return Response(content, media_type=MEDIA_TYPES[kind])
 
     @app.post("/api/generate", summary="An example of a task", responses=wrong)
-    def generate_example(request: GenerateRequest) -> ExamplePair:
+    def generate_example(request: GenerateRequest) -> Example:
         _find("task", request.task, tasks)
         with computing:
-            drawn = generate(request.task, request.length, request.seed)
-        return ExamplePair(source=list(drawn.source), target=list(drawn.target or ()))
+            return generate(request.task, request.length, request.seed)
 
     @app.post("/api/lines", summary="A line of a language model", responses=wrong)
     def generate_line(request: LineRequest) -> Line:
@@ -379,8 +372,8 @@ class Guard:
     """Answers 421 to a request for a host that is not allowed, and 413 to one whose body is larger
     than the limit, of which it reads no more."""
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str], largest: int = LARGEST_REQUEST) -> None:
-        self.app, self.largest = app, largest
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self.app = app
         self.hosts = {_plain(host) for host in (*LOCAL, *hosts)}
         self.everywhere = not self.hosts.isdisjoint(EVERYWHERE)
         if self.everywhere:
@@ -394,8 +387,8 @@ class Guard:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > self.largest:
-                text = f"the request is larger than {self.largest} bytes"
+            if seen > LARGEST_REQUEST:
+                text = f"the request is larger than {LARGEST_REQUEST} bytes"
                 raise HTTPException(413, text, headers={"Connection": "close"})
             return message
 
@@ -418,7 +411,12 @@ class Guard:
         number leads where it says, so no other site can stand behind it.
         """
         name = _plain(host)
-        return name in self.hosts or (self.everywhere and _is_address(name))
+        if name in self.hosts or not self.everywhere:
+            return name in self.hosts
+        with suppress(ValueError):
+            ip_address(name)
+            return True
+        return False
 
 
 def _plain(host: str) -> str:
@@ -429,14 +427,6 @@ def _plain(host: str) -> str:
     if name.count(":") == 1:
         name = name.partition(":")[0]
     return name.removesuffix(".")
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 class TimedProtocol(H11Protocol):

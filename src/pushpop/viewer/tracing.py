@@ -1,7 +1,7 @@
 """Run a model on a source and write down, step by step, what its memory did."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -205,95 +205,143 @@ def trace(
     cannot be drawn gives one with its gates and a note that says why.
     """
     if isinstance(model, LanguageModel):
-        ran, example = _run_language_model(model, example.source), Example(())
+        run, example = _read_line(model, example.source), Example(())
     elif isinstance(model, Tagger):
-        ran = _run_tagger(model, example)
+        run = _tag(model, example)
     else:
-        ran = _run_transducer(model, example, max_length)
+        run = _transduce(model, example, max_length)
     form, target = model.text, example.target
-    right = None if target is None else ran.finished and ran.written == target
-    shared: dict[str, Any] = {
+    run_facts: dict[str, Any] = {
         "model": name,
         "task": task,
         "source": example.source,
         "target": target,
-        "output": ran.written,
-        "finished": ran.finished,
-        "right": right,
+        "output": run.written,
+        "finished": run.finished,
+        "right": None if target is None else run.finished and run.written == target,
         "separators": (" ", " ")
         if form is None
         else (_between(form.source), _between(form.target)),
-        "without_memory": ran.without_memory,
+        "without_memory": run.without_memory,
     }
-    first, *others = (
-        Trace(**shared, **_told(recording, ran)) for recording in ran.recorder.finish()
-    )
+    first, *others = (Trace(**run_facts, **run.part_of(memory)) for memory in run.recorder.finish())
     return replace(first, others=tuple(others))
 
 
-def _told(recording: Recording, ran: "_Decoding") -> dict[str, Any]:
-    """What one memory adds to a trace."""
-    names = ("memory", "picture", "note", "gate_names", "push_ends", "read_ends", "reach")
-    cells = (
-        TracedCell(*ran.read[value.step], value.step, value.end, value.strength, value.gone)
-        for value in recording.written
-    )
-    facts = {name: getattr(recording, name) for name in names}
-    return {**facts, "steps": tuple(_steps(recording, ran)), "cells": tuple(cells)}
+def _between(symbols: str) -> str:
+    return "" if symbols == "chars" else " "
 
 
-@dataclass
-class _Decoding:
-    """What was read and written, step by step, and the recorder that looked on."""
+class _Run:
+    """What a model reads and writes, step by step, and the recorder that looks on."""
 
-    recorder: Recorder
-    read: list[tuple[str, str]]  # symbols and parts
-    outputs: list[Output | None]
-    written: tuple[str, ...] = ()
-    finished: bool = True
-    attention: list[Shares] = field(default_factory=list)  # at each step that writes
-    without_memory: tuple[str, ...] | None = None
+    def __init__(
+        self, model: Transducer, read: list[tuple[str, str]], expected: Sequence[str] | None
+    ) -> None:
+        self.model, self.symbols, self.expected = model, model.vocabulary, expected
+        self.read = read  # symbols and parts
+        self.recorder = Recorder(model)
+        self.outputs: list[Output | None] = []
+        self.ids: list[int] = []  # of what was written
+        self.written: tuple[str, ...] = ()
+        self.finished = True
+        self.attention: list[Shares] = []  # at each step that writes
+        self.without_memory: tuple[str, ...] | None = None
+
+    def step(self, logits: Tensor, state: Any, writes: bool) -> Output | None:
+        """Record a step."""
+        self.recorder.step(state)
+        self.outputs.append(self._write(logits) if writes else None)
+        return self.outputs[-1]
+
+    def steps(self, inputs: Sequence[int], asked: Sequence[bool]) -> None:
+        """Read all inputs, and write at those that ask for it."""
+        state = None
+        for input_id, writes in zip(inputs, asked, strict=True):
+            logits, state = self.model.step(_ids(self.model, input_id), state)
+            self.step(logits, state, writes)
+
+    def _write(self, logits: Tensor) -> Output:
+        """Choose the likeliest symbol."""
+        chances = log_probabilities(logits)[0].exp()
+        likeliest = chances.topk(min(BEST, len(chances)))
+        chosen, probabilities = likeliest.indices.tolist(), likeliest.values.tolist()
+        if not all(map(isfinite, probabilities)):
+            raise InputError("the model's outputs are not numbers: its weights are damaged")
+        expected = None
+        if self.expected is not None:
+            expected = self.expected[min(len(self.ids), len(self.expected) - 1)]
+        self.ids.append(int(chances.argmax()))
+        symbol = self._spell(self.ids[-1])
+        judged = expected is not None and not isinstance(self.model, LanguageModel)
+        right = symbol == expected if judged else None  # a line could go on in other ways
+        best = tuple(zip(map(self._spell, chosen), probabilities, strict=True))
+        return Output(symbol, float(chances.max()), best, expected, right)
+
+    def _spell(self, output_id: int) -> str:
+        if isinstance(self.model, Tagger):
+            return self.symbols.target[output_id]
+        return (self.symbols.decode_output([output_id]) or [END])[0]
+
+    def part_of(self, memory: Recording) -> dict[str, Any]:
+        """What one memory adds to a trace."""
+        names = ("memory", "picture", "note", "gate_names", "push_ends", "read_ends", "reach")
+        cells = (
+            TracedCell(*self.read[value.step], value.step, value.end, value.strength, value.gone)
+            for value in memory.written
+        )
+        facts = {name: getattr(memory, name) for name in names}
+        return {**facts, "steps": tuple(self._told(memory)), "cells": tuple(cells)}
+
+    def _told(self, memory: Recording) -> Iterator[TracedStep]:
+        n_pushes, attention = len(memory.push_ends), iter(self.attention)
+        for t, ((symbol, part), output) in enumerate(zip(self.read, self.outputs, strict=True)):
+            gates = memory.gates[t] if memory.gates else ()
+            at_ends = gates if n_pushes else ()
+            yield TracedStep(
+                symbol=symbol,
+                part=part,
+                gates=gates,
+                push=at_ends[:n_pushes],
+                pop=at_ends[n_pushes:],
+                attention=() if output is None else next(attention, ()),
+                output=output,
+                **vars(memory.moments[t] if memory.moments else Moment()),
+            )
 
 
-def _run_transducer(model: Transducer, example: Example, max_length: int | None) -> _Decoding:
+def _transduce(model: Transducer, example: Example, max_length: int | None) -> _Run:
     """Read the source, then write until the end symbol or the limit."""
     symbols, numbers = model.vocabulary, model.vocabulary.encode_source(example.source)
     inputs = [symbols.SOS, *(numbers + symbols.source_input_start).tolist(), symbols.SEP]
     source = [(symbol, "source") for symbol in example.source]
-    ran = _Decoding(Recorder(model), [(START, "start"), *source, (SEPARATOR, "separator")], [])
+    expected = None if example.target is None else [*example.target, END]
+    run = _Run(model, [(START, "start"), *source, (SEPARATOR, "separator")], expected)
     limit = 2 * len(example.source) + 50 if max_length is None else max_length
-    writer = _Writer(model, None if example.target is None else [*example.target, END])
-    reading = model.reading(_ids(model, *inputs)[:, None])
-    state = None
-    while True:
-        t = len(ran.outputs)
-        if t < len(example.source) + 2:
-            logits, state = next(reading)
-        else:
-            logits, state = model.step(_ids(model, inputs[t]), state)
-        ran.recorder.step(state)
-        output = writer.step(logits) if t + 1 >= len(inputs) else None
-        ran.outputs.append(output)
-        if output is None:
-            continue
-        if writer.finished or len(writer.written) > limit:
-            break
-        inputs.append(int(fed_back(symbols, torch.tensor(writer.written[-1]))))
-        ran.read.append((output.symbol, "target"))
-    ran.written = tuple(symbols.decode_output(writer.written)[:limit])
-    ran.finished = writer.finished
-    if ran.recorder.layers and model.source is not None:
+    state, output = None, None
+    for logits, state in model.reading(_ids(model, *inputs)[:, None]):
+        output = run.step(logits, state, len(run.outputs) + 1 == len(inputs))
+    while output is not None and run.ids[-1] != symbols.EOS and len(run.ids) <= limit:
+        run.read.append((output.symbol, "target"))
+        fed = int(fed_back(symbols, torch.tensor(run.ids[-1])))
+        logits, state = model.step(_ids(model, fed), state)
+        output = run.step(logits, state, writes=True)
+    run.written = tuple(symbols.decode_output(run.ids)[:limit])
+    run.finished = run.ids[-1] == symbols.EOS
+    if run.recorder.layers and model.source is not None:
         # A model that has another way to its source may not need its memory.
-        blind, numbers = without_reads(model), symbols.encode_source(example.source).tolist()
+        blind = without_reads(model)
         assert blind is not None
-        ran.without_memory = greedy(blind, [numbers], Search(max_length=limit))[0].symbols
+        run.without_memory = greedy(blind, [numbers.tolist()], Search(max_length=limit))[0].symbols
     if model.config.attention:
-        weights = attention_weights(model, example.source, writer.written)
-        ran.attention = [_shares(row) for row in weights]
-    return ran
+        for weights in attention_weights(model, example.source, run.ids):
+            chosen = (weights >= SMALLEST).nonzero()[:, 0]
+            shares = zip(chosen.tolist(), weights[chosen].tolist(), strict=True)
+            run.attention.append(tuple(shares))
+    return run
 
 
-def _run_tagger(model: Tagger, example: Example) -> _Decoding:
+def _tag(model: Tagger, example: Example) -> _Run:
     """Write while reading: at every symbol, or at the blanks. A known target has as many."""
     source = model.source_for(example.source, len(example.target or ()))
     asked = model.answers_at(source)
@@ -303,101 +351,22 @@ def _run_tagger(model: Tagger, example: Example) -> _Decoding:
             f"the target has {len(example.target)} symbols, expected {sum(asked)}: one for each "
             f"{'symbol' if model.vocabulary.blank is None else 'blank'} of the source"
         )
-    blank, parts = model.vocabulary.blank, {True: "target", False: "source"}
-    read = [(symbol, parts[symbol == blank]) for symbol in source]
+    parts = ["target" if symbol == model.vocabulary.blank else "source" for symbol in source]
+    run = _Run(model, list(zip(source, parts, strict=True)), example.target)
     numbers = model.vocabulary.encode_source(source) + model.vocabulary.source_input_start
-    ran, writer = _Decoding(Recorder(model), read, []), _Writer(model, example.target)
-    _read_through(model, ran, numbers.tolist(), asked, writer)
-    ran.written = tuple(model.vocabulary.decode_target(writer.written))
-    return ran
+    run.steps(numbers.tolist(), asked)
+    run.written = tuple(model.vocabulary.decode_target(run.ids))
+    return run
 
 
-def _run_language_model(model: LanguageModel, line: Sequence[str]) -> _Decoding:
+def _read_line(model: LanguageModel, line: Sequence[str]) -> _Run:
     """Read a line; at every step the likeliest next symbols, beside the one that comes."""
     symbols, numbers = model.vocabulary, model.encode_line(line)
-    read = [(START, "start"), *((symbol, "target") for symbol in line)]
-    ran = _Decoding(Recorder(model), read, [], tuple(line))
+    run = _Run(model, [(START, "start"), *((x, "target") for x in line)], [*line, END])
     inputs = [symbols.SOS, *(number + symbols.target_input_start for number in numbers)]
-    _read_through(model, ran, inputs, [True] * len(inputs), _Writer(model, [*line, END]))
-    return ran
-
-
-def _read_through(
-    model: Transducer,
-    ran: _Decoding,
-    inputs: Sequence[int],
-    asked: Sequence[bool],
-    writer: "_Writer",
-) -> None:
-    """Read all inputs, and write at those that ask for it."""
-    state = None
-    for input_id, answer in zip(inputs, asked, strict=True):
-        logits, state = model.step(_ids(model, input_id), state)
-        ran.recorder.step(state)
-        ran.outputs.append(writer.step(logits) if answer else None)
-
-
-def _steps(recording: Recording, ran: _Decoding) -> Iterator[TracedStep]:
-    n_pushes, attention = len(recording.push_ends), iter(ran.attention)
-    for t, ((symbol, part), output) in enumerate(zip(ran.read, ran.outputs, strict=True)):
-        gates = recording.gates[t] if recording.gates else ()
-        moment = recording.moments[t] if recording.moments else Moment()
-        at_ends = gates if n_pushes else ()
-        yield TracedStep(
-            symbol=symbol,
-            part=part,
-            gates=gates,
-            push=at_ends[:n_pushes],
-            pop=at_ends[n_pushes:],
-            attention=() if output is None else next(attention, ()),
-            output=output,
-            **vars(moment),
-        )
-
-
-def _shares(weights: Tensor) -> Shares:
-    chosen = (weights >= SMALLEST).nonzero()[:, 0]
-    return tuple(zip(chosen.tolist(), weights[chosen].tolist(), strict=True))
-
-
-def _between(symbols: str) -> str:
-    return "" if symbols == "chars" else " "
-
-
-class _Writer:
-    """The symbols chosen so far, and how sure the model was."""
-
-    def __init__(self, model: Transducer, expected: Sequence[str] | None) -> None:
-        self.symbols, self.expected = model.vocabulary, expected
-        self.has_end = not isinstance(model, Tagger)
-        self.judges = not isinstance(model, LanguageModel)  # a line could go on in other ways
-        self.written: list[int] = []  # output ids
-        self.finished = False
-
-    def step(self, logits: Tensor) -> Output:
-        """Choose the likeliest symbol."""
-        chances = log_probabilities(logits)[0].exp()
-        likeliest = chances.topk(min(BEST, len(chances)))
-        best = [
-            (self._spell(k), p)
-            for k, p in zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
-        ]
-        if not all(isfinite(p) for _, p in best):
-            raise InputError("the model's outputs are not numbers: its weights are damaged")
-        chance, place = float(chances.max()), len(self.written)
-        chosen = int(chances.argmax())
-        self.written.append(chosen)
-        self.finished = self.has_end and chosen == self.symbols.EOS
-        symbol, expected = self._spell(chosen), None
-        if self.expected is not None:
-            expected = self.expected[min(place, len(self.expected) - 1)]
-        right = None if expected is None or not self.judges else symbol == expected
-        return Output(symbol, chance, tuple(best), expected, right)
-
-    def _spell(self, output_id: int) -> str:
-        if not self.has_end:
-            return self.symbols.target[output_id]
-        return (self.symbols.decode_output([output_id]) or [END])[0]
+    run.steps(inputs, [True] * len(inputs))
+    run.written = tuple(line)
+    return run
 
 
 def _ids(model: Transducer, *input_ids: int) -> Tensor:
