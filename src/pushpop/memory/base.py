@@ -267,7 +267,6 @@ class Memory(nn.Module, Generic[S]):
         return "does not exist"
 
     def extra_repr(self) -> str:
-        """The arguments, as `print(module)` shows them."""
         return f"{self.width}, backend={self.backend!r}"
 
 
@@ -346,7 +345,6 @@ class TensorState:
 
     @staticmethod
     def padded(cells: Tensor, n_cells: int) -> Tensor:
-        """The same cells with empty ones, [B, n_cells, D]."""
         return nn.functional.pad(cells, (0, 0, 0, n_cells - cells.shape[1]))
 
     def __repr__(self) -> str:

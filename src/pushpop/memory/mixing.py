@@ -20,7 +20,6 @@ class _MixingMemory(CellMemory):
     picture = "positions"
 
     def squash(self, logits: Tensor) -> Tensor:
-        """A softmax over the three gates."""
         return torch.softmax(logits, dim=-1)
 
 
@@ -72,7 +71,6 @@ class TapeState(TensorState):
 
     @staticmethod
     def padded(cells: Tensor, n_cells: int) -> Tensor:
-        """The same cells with as many empty ones at both ends."""
         missing = (n_cells - cells.shape[1]) // 2
         return nn.functional.pad(cells, (0, 0, missing, missing))
 

@@ -98,7 +98,6 @@ class NeuralMemory(Memory[MemoryState]):
         return empty_state(torch.empty(0, device=device, dtype=dtype), batch, self.width)
 
     def idle(self) -> list[float]:
-        """A push and a pop of 0."""
         return [0.0] * self.gates
 
     def gate_bias(self, memories: int = 1, **given: Bias | None) -> list[list[StartingBias]]:

@@ -99,7 +99,6 @@ class Operator(Generic[Given, Returned]):
 
 
 def _schema(takes: Any, gives: Any) -> str:
-    """The schema of an operator from one bundle to another."""
     fields = [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=hint)
         for name, hint in get_type_hints(takes).items()

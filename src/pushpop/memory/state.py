@@ -33,11 +33,9 @@ class CellStore:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """B and D."""
         return self.like.shape[0], self.like.shape[2]
 
     def cells(self) -> "Cells":
-        """The cells as tensors."""
         raise NotImplementedError
 
     @property

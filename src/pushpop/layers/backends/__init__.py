@@ -75,7 +75,7 @@ class RecurrenceOutput(NamedTuple):
     prev_c: Tensor  # [N, H]
     activations: Tensor  # [N, K]
     gates: Tensor  # [T, R, G]
-    log_row_ids: Tensor  # [R, room], the log of the pops (`fused.walk.PopLog`)
+    log_row_ids: Tensor  # [R, room], the log of the pops (`fused/walk.py`)
     log_strengths: Tensor  # [R, room]
     dropped: Tensor  # [T*R, 2]
     trimmed_from: Tensor  # [T*R, 2]

@@ -3,7 +3,7 @@ its memories, with the functions of values and gates and the step of the walk th
 
 `cell_forward` and `cell_backward`: a program is BLOCK columns of one sequence, grid (sequences that
 go on, blocks of H). Every number belongs to one program, and what is replaced in place depends on
-what was there, so no thread can store before another has loaded (`launch.block_options`: no more
+what was there, so no thread can store before another has loaded (`block_options`: no more
 threads than columns). "Blocks" are the H-wide parts of a cell before their functions, "activations"
 the same after them: i, f, o, g of an LSTM; r, z, n and h's share of n of a GRU; h of an Elman
 network.

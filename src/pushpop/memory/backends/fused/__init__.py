@@ -18,7 +18,6 @@ from pushpop.memory.state import as_array
 
 
 def run_walk(inputs: WalkInput) -> WalkOutput:
-    """All steps of a sequence."""
     out = empty_walk(inputs)
     gates = torch.cat([inputs.push, inputs.pop], -1)
     arrays = (inputs.values, gates, inputs.initial, inputs.strengths, out.reads)
@@ -28,7 +27,6 @@ def run_walk(inputs: WalkInput) -> WalkOutput:
 
 
 def run_walk_backward(inputs: WalkBackwardInput) -> WalkGradients:
-    """The backward pass of `run_walk`."""
     out, E = empty_walk_gradients(inputs), inputs.values.shape[2]
     gates = inputs.values.new_empty(*inputs.values.shape[:2], 2 * E)
     arrays = (

@@ -153,7 +153,6 @@ class RingStream(Stream):
         return Cells(torch.from_numpy(V), torch.from_numpy(s))
 
     def _arrays_then(self) -> tuple[Array, Array, Array]:
-        """The ring as it was at this moment."""
         moments = [self]
         while (step := moments[-1].newer) is not None:
             moments.append(step[1])

@@ -59,7 +59,6 @@ def live_width_backward(kind: int, room: int) -> int:
 
 
 def run_walk(inputs: WalkInput) -> WalkOutput:
-    """All steps of a sequence."""
     out = empty_walk(inputs)
     T, B, _, D = inputs.values.shape
     if B == 0:
@@ -76,7 +75,6 @@ def run_walk(inputs: WalkInput) -> WalkOutput:
 
 
 def run_walk_backward(inputs: WalkBackwardInput) -> WalkGradients:
-    """The backward pass of `run_walk`."""
     values, initial, strengths = inputs.values, inputs.initial, inputs.strengths
     T, B, E, D = values.shape
     # Sums over steps: in the dtype of the strengths, whatever that of the values.

@@ -88,14 +88,13 @@ class SharedWalk:
     s: Tensor  # [B, width]
     ids: Tensor  # [B, width]
     ends: Tensor  # [B, 4]
-    log: tuple[Tensor, Tensor, Tensor, Tensor]  # the fields of `kernels.PopLog`
+    log: tuple[Tensor, Tensor, Tensor, Tensor]  # as in `fused/walk.py`
     lock: threading.Lock = field(default_factory=threading.Lock)
     steps: int = 0  # taken so far
     half_way: CellCount | None = None
 
     @classmethod
     def begin(cls, kind: int, cells: Cells) -> "SharedWalk":
-        """A walk that starts with these cells."""
         initial, strengths = (x.detach().contiguous() for x in (cells.values, cells.strengths))
         strengths = strengths.to(strength_dtype(initial.dtype))
         with torch.inference_mode(False):  # later steps may be outside of it, and write
@@ -118,7 +117,6 @@ class SharedWalk:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another step."""
         return self.steps == len(self.values)
 
     def step(self, value: Tensor, push: Tensor, pop: Tensor) -> Tensor:
@@ -147,7 +145,6 @@ class SharedWalk:
         return pushed if known is None else min(pushed, known + (steps - half) * E)
 
     def cells(self, steps: int) -> Cells:
-        """The cells after so many steps."""
         B, width = self.s.shape
         room = self.log[0].shape[1]
         s, ids, ends, log = self.s, self.ids, self.ends, self.log
