@@ -115,7 +115,7 @@ def print_plan(preset: "Preset", jobs: "list[Job]") -> None:
 
 @dataclass(frozen=True)
 class Report(Command):
-    """Write the paper's table beside ours, figures and a page, from run directories.
+    """Write the paper's table beside ours, figures and a page; of runs on files, learning curves.
 
     Examples:
         pushpop report runs/mini
