@@ -87,7 +87,9 @@ def test_the_perplexity_of_a_file_is_that_of_its_lines(
     assert log(figures["perplexity"]) == pytest.approx(total / 11, rel=1e-5)
     assert figures["bits"] == pytest.approx(total / 11 / log(2), rel=1e-5)
     main(["evaluate", str(run), str(path)])
-    assert "2 lines, 11 symbols, ends included" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "2 lines, 11 symbols, ends included" in shown
+    assert f"\nbits a symbol {figures['bits']:9.4f}\n" in shown
 
 
 def test_a_line_is_traced_as_it_is_read(

@@ -218,4 +218,5 @@ class Evaluate(Command):
         lines, parts = counted(len(rows), "line"), counted(symbols, "symbol")
         print(f"{what} on {path}, {lines}, {parts}, ends included")
         for name, figure in figures.items():
-            print(f"{name.replace('_', ' '):12} {figure:9.4f}")
+            label = "bits a symbol" if name == "bits" else name.replace("_", " ")
+            print(f"{label:13} {figure:9.4f}")
