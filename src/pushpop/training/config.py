@@ -563,16 +563,20 @@ def model_config(values: Mapping[str, Any]) -> TransducerConfig:
     return TransducerConfig(**{part.name: values[part.name] for part in fields(TransducerConfig)})
 
 
-def changeable(config: TrainConfig) -> set[str]:
-    """Return the options that may change when a run is resumed. A cooldown and a cosine are counted
-    from the end, so with one the end must stay."""
-    return {*CHANGEABLE} - ({"steps", "epochs"} if config.cooldown or config.cosine else set())
+def describe_other_run(saved: TrainConfig, wanted: TrainConfig) -> str:
+    """The options by which two configs are two runs, in words; empty: a run may go from one to the
+    other. A cooldown and a cosine are counted from the end, so with one the end must stay."""
+    end = ("steps", "epochs") if wanted.cooldown or wanted.cosine else ()
+    return "; ".join(
+        f"{name} {here!r}, not {now!r}"
+        for name, (here, now) in saved.differences(wanted).items()
+        if name not in CHANGEABLE or name in end
+    )
 
 
 def check_same_run(saved: Mapping[str, Any], config: TrainConfig) -> None:
     """Refuse a checkpoint of a run with other options."""
-    differing = TrainConfig.from_saved(saved).differences(config).keys()
-    if not differing <= changeable(config):
+    if describe_other_run(TrainConfig.from_saved(saved), config):
         raise InputError("a checkpoint of a run with other options")
 
 

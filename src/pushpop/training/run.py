@@ -28,7 +28,7 @@ from pushpop.files import write_file
 from pushpop.tasks import TASKS, Vocabulary, get_task
 from pushpop.tasks.pairs_text import TextForm, stem_of
 from pushpop.training.checkpoint import Checkpoint, checkpoint_path, load, load_latest, saved_steps
-from pushpop.training.config import TrainConfig, changeable
+from pushpop.training.config import TrainConfig, describe_other_run
 from pushpop.training.schedule import stop_reason
 
 if TYPE_CHECKING:
@@ -88,16 +88,10 @@ class RunDirectory:
     def prepare(self, config: TrainConfig, processes: int = 1) -> None:
         """Make the directory, or make sure that it holds a run with the same options."""
         if (self.path / TRAINING_FILE).exists():
-            changes = {} if self._has_options(config) else self.config().differences(config)
-            differing = [
-                f"{name} {here!r}, not {now!r}"
-                for name, (here, now) in changes.items()
-                if name not in changeable(config)
-            ]
-            if differing:
+            if differing := describe_other_run(self.config(), config):
                 raise InputError(
-                    f"{self.path}: holds a run with {'; '.join(differing)}: give another directory "
-                    "(--run), or the same options to go on with it"
+                    f"{self.path}: holds a run with {differing}: give another directory (--run), "
+                    "or the same options to go on with it"
                 )
             return
         with writing(self.path):
@@ -143,7 +137,10 @@ class RunDirectory:
         If the run now has to continue, its old report no longer counts. It stays in place until
         there is a new one, so that a kill loses nothing at any time.
         """
-        changes = {} if self._has_options(config) else self.config().differences(config)
+        with reading(self.path / TRAINING_FILE):
+            if (self.path / TRAINING_FILE).read_bytes() == json_bytes(config.to_dict()):
+                return []
+        changes = self.config().differences(config)
         done = self.batches_done() if "steps" in changes else 0
         if config.steps < done:
             raise InputError(
@@ -166,10 +163,6 @@ class RunDirectory:
         """Replace a JSON file, or leave it as it is."""
         with writing(self.path / name):
             write_file(self.path / name, json_bytes(data))
-
-    def _has_options(self, config: TrainConfig) -> bool:
-        with reading(self.path / TRAINING_FILE):
-            return (self.path / TRAINING_FILE).read_bytes() == json_bytes(config.to_dict())
 
     def __enter__(self) -> "RunDirectory":
         with writing(self.path):
