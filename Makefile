@@ -45,6 +45,7 @@ docs: $(READY)  ## build the documentation site: open site/index.html
 bench: $(READY)  ## measure speed and memory, about half an hour; writes results/*.json
 	$(BIN)/python benchmarks/memory_speed.py
 	$(BIN)/python benchmarks/recurrent_speed.py
+	$(BIN)/python benchmarks/peer_speed.py
 	$(BIN)/python benchmarks/moving_cells.py
 	$(BIN)/python benchmarks/ragged_speed.py
 	$(BIN)/python benchmarks/deep_lstm_speed.py

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from pushpop import DeepLSTM
-from pushpop.layers.backends.fused import packed_lstm
+from pushpop.layers.backends import recurrence
+from pushpop.layers.deep_lstm import without_memory
 from pushpop.memory.backends import BACKENDS
 
 T, B, W, H, L = 7, 4, 3, 5, 3  # steps, batch, input width, hidden width, layers
@@ -253,10 +254,12 @@ def test_the_compiled_kernels_equal_torchs(
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_the_packed_layer_passes_opcheck() -> None:
-    x, h, c = (torch.randn(n, 5, requires_grad=True) for n in (6, 3, 3))
+    x = torch.randn(3, 3, 5, requires_grad=True)
+    h, c = (torch.randn(3, 5, requires_grad=True) for _ in range(2))
     weights = (torch.randn(20, 5, requires_grad=True) for _ in range(2))
     bias = torch.randn(20, requires_grad=True)
-    torch.library.opcheck(packed_lstm.lstm.operator, (x, [3, 2, 1], h, c, *weights, bias))
+    given = without_memory(x, [3, 2, 1], h, c, *weights, bias)
+    torch.library.opcheck(recurrence.operator, tuple(given))
 
 
 def test_a_second_derivative_over_packed_rows_is_refused_and_the_remedy_named(

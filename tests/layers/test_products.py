@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from pushpop import DeepLSTM, MemoryRNN
-from pushpop.layers.backends.fused import products
-from pushpop.layers.backends.fused.products import Product, product
+from pushpop.layers.backends import products
+from pushpop.layers.backends.products import Product, product
 
 B, T, WIDE = 9, 11, 96
 

@@ -47,9 +47,9 @@ def inputs(
 
     return RecurrenceInput(
         [KINDS.index(kind)], memories, True, cell, sizes, x=leaf(len(sizes), B, IN),
-        x_weight=leaf(K, IN), bias=leaf(K), carry_weight=leaf(K, H + reads),
-        value_weight=leaf(reads, H),
-        value_bias=leaf(reads), gate_weight=leaf(gates, H), gate_bias=leaf(gates), h=leaf(B, H),
+        weight_ih=leaf(K, IN + reads), weight_hh=leaf(K, H), bias=leaf(K),
+        value_weight=leaf(reads, H), value_bias=leaf(reads), gate_weight=leaf(gates, H),
+        gate_bias=leaf(gates), h=leaf(B, H),
         c=leaf(B, H), read=leaf(B, reads), initial=leaf(B * memories, N, D),
         strengths=torch.rand(B * memories, N, dtype=torch.float64).requires_grad_(),
         gate_noise=leaf(len(sizes), B, gates).detach() if noise else None,
@@ -83,15 +83,15 @@ def by_hand(given: RecurrenceInput) -> Result:
         ]
         hidden = []
         for t in range(sum(n > b for n in given.sizes)):
-            blocks = given.x_weight @ given.x[t, b] + given.bias
-            blocks = blocks + given.carry_weight @ torch.cat([h, read])
+            blocks = given.weight_ih @ torch.cat([given.x[t, b], read]) + given.bias
+            blocks = blocks + given.weight_hh @ h
             if given.cell_noise is not None:
                 width = given.cell_noise.shape[2]
                 blocks = blocks + torch.nn.functional.pad(
                     given.cell_noise[t, b], (0, len(blocks) - width)
                 )
             if given.cell == "lstm":
-                i, f, o, g = blocks.chunk(4)
+                i, f, g, o = blocks.chunk(4)
                 c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
                 h = torch.sigmoid(o) * torch.tanh(c)
             else:

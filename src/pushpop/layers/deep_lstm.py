@@ -2,15 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+from torch.nn.utils.rnn import PackedSequence
 
-from pushpop.layers.backends import sigmoids_first
-from pushpop.layers.backends.fused import packed_lstm
-from pushpop.layers.backends.fused.packed_lstm import LSTMInput
+from pushpop.layers.backends import RecurrenceInput, recurrence
 from pushpop.layers.inputs import (
     Ragged,
     check_input,
@@ -18,12 +16,14 @@ from pushpop.layers.inputs import (
     check_like,
     outside_autocast,
     pad,
+    real_steps,
 )
 from pushpop.layers.state import LSTMState
 from pushpop.memory import BACKENDS as BACKEND_NAMES
 from pushpop.memory.backends import BACKENDS
-from pushpop.memory.operators import first_order_only, under_transform
+from pushpop.memory.operators import first_order_only, runs_eagerly, under_transform
 
+Steps = TypeVar("Steps", Tensor, PackedSequence)
 LSTMPair = tuple[Tensor, Tensor]
 """(h, c): an `LSTMState`, or a plain pair as `nn.LSTM` takes it."""
 
@@ -91,35 +91,25 @@ class DeepLSTM(nn.Module):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -bound, bound)
 
-    @overload
     def forward(
         self,
-        x: Tensor,
+        x: Steps,
         state: LSTMPair | None = None,
         lengths: Tensor | Sequence[int] | None = None,
-    ) -> tuple[Tensor, LSTMState]: ...
-    @overload
-    def forward(
-        self, x: PackedSequence, state: LSTMPair | None = None, lengths: None = None
-    ) -> tuple[PackedSequence, LSTMState]: ...
-    def forward(
-        self,
-        x: Tensor | PackedSequence,
-        state: LSTMPair | None = None,
-        lengths: Tensor | Sequence[int] | None = None,
-    ) -> tuple[Tensor | PackedSequence, LSTMState]:
+    ) -> tuple[Steps, LSTMState]:
         """x [T, B, I] or [T, I] -> the last layer's h [T, B, H], and (h, c) [L, B, H] at the end.
 
         With `lengths` [B], steps after a row's length are padding: they change nothing, their
         output is 0, and the state is the one after each row's last real step. A `PackedSequence`
         says the same and is answered with one.
         """
+        run: Any = self._forward
         if torch.compiler.is_compiling():
             # A graph would hold every step of the loop, or a kernel that torch cannot trace
             # backwards; as `nn.LSTM`, this layer stays outside of it.
-            outside = torch.compiler.disable(self._forward)  # type: ignore[no-untyped-call]
-            return outside(x, state, lengths)  # type: ignore[no-any-return]
-        return self._forward(x, state, lengths)
+            run = torch.compiler.disable(run)  # type: ignore[no-untyped-call]
+        output, after = run(x, state, lengths)
+        return output, after
 
     def _forward(
         self,
@@ -130,7 +120,7 @@ class DeepLSTM(nn.Module):
         if isinstance(x, PackedSequence):
             if lengths is not None:
                 raise ValueError("lengths were given with a PackedSequence, which has its own")
-            return self._run_packed(x, state)
+            return self._forward_packed(x, state)
         axes = "[B, T, I]" if self.batch_first else "[T, B, I]"
         check_input(x, (2, 3), f"{axes} or [T, I]", ("I", self.input_size), self.h0)
         batched = x.dim() == 3
@@ -138,23 +128,35 @@ class DeepLSTM(nn.Module):
             if lengths is not None:
                 raise ValueError("lengths need a batch; got an input [T, I] without one")
             state = self._batch_of_one(state)
-            output, state = self._run(x.unsqueeze(1), None, self._first(x, 1, state))
-            return output.squeeze(1), LSTMState(state[0].squeeze(1), state[1].squeeze(1))
+            output, after = self._run(x.unsqueeze(1), None, self._first(x, 1, state))
+            return output.squeeze(1), LSTMState(after.h.squeeze(1), after.c.squeeze(1))
         if self.batch_first:
             x = x.transpose(0, 1)
         T, B = x.shape[:2]
         first = self._first(x, B, state)
-        if lengths is None:
-            output, state = self._run(x, None, first)
-        elif self._runs_plainly(x) or B == 0:
-            output, state = self._run_ragged(x, check_lengths(lengths, T, B), first)
+        numbers = [] if lengths is None else check_lengths(lengths, T, B)
+        if numbers:
+            ragged = Ragged(numbers, T, x.device)
+            x = x.masked_fill(ragged.padded[..., None], 0)[:, ragged.order]
+            output, after = self._run(x, ragged.sizes, first.rows(ragged.order))
+            output, after = output[:, ragged.back], after.rows(ragged.back)
         else:
-            packed = pack_padded_sequence(
-                x, torch.tensor(check_lengths(lengths, T, B)), enforce_sorted=False
-            )
-            packed_output, state = self._run_packed(packed, first)
-            output = pad(packed_output, T)
-        return (output.transpose(0, 1) if self.batch_first else output), state
+            output, after = self._run(x, None, first)
+        return (output.transpose(0, 1) if self.batch_first else output), after
+
+    def _forward_packed(
+        self, x: PackedSequence, state: LSTMPair | None
+    ) -> tuple[PackedSequence, LSTMState]:
+        data, batch_sizes, order, back = x
+        check_input(data, (2,), "packed steps of [I]", ("I", self.input_size), self.h0)
+        first = self._first(data, int(batch_sizes[0]), state)
+        if order is not None:
+            first = first.rows(order)
+        padded = pad(PackedSequence(data, batch_sizes), len(batch_sizes))
+        output, after = self._run(padded, batch_sizes.tolist(), first)
+        rows = output[real_steps(batch_sizes, padded.shape[1]).to(output.device)]
+        after = after if back is None else after.rows(back)
+        return PackedSequence(rows, batch_sizes, order, back), after
 
     def step(self, x: Tensor, state: LSTMPair | None = None) -> tuple[Tensor, LSTMState]:
         """One step: x [B, I] or [I] -> the last layer's h [B, H], and (h, c) [L, B, H]."""
@@ -169,7 +171,7 @@ class DeepLSTM(nn.Module):
             for k in range(self.num_layers):
                 layer_input = x if k == 0 else torch.cat([x, self._drop(below)], dim=-1)
                 if self._runs_plainly(x):
-                    below, cell, _ = self._run_plain(k, layer_input, [len(layer_input)], h[k], c[k])
+                    _, below, cell = self._run_plain(k, layer_input[None], None, h[k], c[k])
                 else:
                     below, cell = torch.lstm_cell(layer_input, (h[k], c[k]), *self._weights(k))
                 hs.append(below)
@@ -180,97 +182,61 @@ class DeepLSTM(nn.Module):
         return below.squeeze(0), LSTMState(after.h.squeeze(1), after.c.squeeze(1))
 
     def _run(
-        self, x: Tensor, batch_sizes: Tensor | None, first: LSTMPair
+        self, x: Tensor, sizes: list[int] | None, first: LSTMState
     ) -> tuple[Tensor, LSTMState]:
-        """All layers over x [T, B, I], or over packed data [sum of lengths, I] in its order."""
-        h, c = first
-        if batch_sizes is None and x.shape[0] == 0:  # torch's kernel refuses to do nothing
-            return x.new_zeros(0, x.shape[1], self.hidden_size), LSTMState(h, c)
+        """All layers over x [T, B, I], of which the first sizes[t] rows have a step t, or all; the
+        output at other steps is 0."""
+        if x.shape[0] == 0:  # torch's kernel refuses to do nothing
+            return x.new_zeros(0, x.shape[1], self.hidden_size), first
         x = x.to(self.h0.dtype)
         below, hs, cs = x, [], []
         with outside_autocast(x):
             for k in range(self.num_layers):
-                layer_input = x if k == 0 else torch.cat([x, self._drop(below)], dim=-1)
-                below, h_end, c_end = self._run_layer(k, layer_input, batch_sizes, h[k], c[k])
-                hs.append(h_end)
-                cs.append(c_end)
+                layer_input = x if k == 0 else torch.cat([x, self._drop(below, sizes)], dim=-1)
+                below, h, c = self._run_layer(k, layer_input, sizes, first.h[k], first.c[k])
+                hs.append(h)
+                cs.append(c)
         return below, LSTMState(torch.stack(hs), torch.stack(cs))
 
-    def _run_ragged(
-        self, x: Tensor, lengths: list[int], first: LSTMPair
-    ) -> tuple[Tensor, LSTMState]:
-        """Rows of several lengths in plain torch, where torch's packing cannot serve."""
-        T, B, _ = x.shape
-        if B == 0:
-            return x.new_zeros(T, 0, self.hidden_size), LSTMState(*first)
-        ragged = Ragged(lengths, T, x.device)
-        x, order, back = x[:, ragged.order], ragged.order, ragged.back
-        sizes = torch.tensor([n for n in ragged.sizes if n])
-        rows = torch.cat([x_t[:n] for x_t, n in zip(x, sizes.tolist(), strict=False)])
-        hidden, (h, c) = self._run(rows, sizes, (first[0][:, order], first[1][:, order]))
-        steps = [
-            nn.functional.pad(step, (0, 0, 0, B - len(step)))
-            for step in torch.split(hidden, sizes.tolist())
-        ]
-        output = torch.stack(steps)[:, back]
-        padding = (0, 0, 0, 0, 0, T - len(steps))
-        return nn.functional.pad(output, padding), LSTMState(h[:, back], c[:, back])
-
     def _run_layer(
-        self, k: int, x: Tensor, batch_sizes: Tensor | None, h: Tensor, c: Tensor
+        self, k: int, x: Tensor, sizes: list[int] | None, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Layer k over x, [T, B, ...] or packed: its h at every step, and the final h and c."""
+        """Layer k over x [T, B, ...]: its h at every step, and the final h and c."""
         if self._runs_plainly(x):
-            rows = x if batch_sizes is not None else x.flatten(0, 1)
-            sizes = [x.shape[1]] * len(x) if batch_sizes is None else batch_sizes.tolist()
-            h, c, hidden = self._run_plain(k, rows, sizes, h, c)
-            return hidden.reshape(*x.shape[:-1], self.hidden_size), h, c
+            return self._run_plain(k, x, sizes, h, c)
         weights = self._weights(k)
-        if batch_sizes is not None and BACKENDS["fused"].supports(x.device, x.dtype):
-            arranged = (sigmoids_first(weight) for weight in weights[:3])
-            out = packed_lstm.run(LSTMInput(x, batch_sizes.tolist(), h, c, *arranged))
-            return out.hidden, out.final_h, out.final_c
+        if sizes is not None and BACKENDS["fused"].supports(x.device, x.dtype):
+            inputs = without_memory(x, sizes, h, c, *weights[:3])
+            out = recurrence.run(inputs) if runs_eagerly(x) else recurrence(inputs)
+            return out.hidden, out.carry, out.c
         start = (h[None].contiguous(), c[None].contiguous())
         options = (weights, True, 1, 0.0, self.training, False)
-        if batch_sizes is None:
-            below, h, c = torch.lstm(x, start, *options, False)
-        else:
-            below, h, c = torch.lstm(x, batch_sizes, start, *options)
-        below, h, c = first_order_only(below, h[0], c[0])
-        return below, h, c
+        if sizes is None:
+            below, h, c = first_order_only(*torch.lstm(x, start, *options, False))
+            return below, h[0], c[0]
+        counts = torch.tensor([n for n in sizes if n])
+        rows = torch.cat([x_t[:n] for x_t, n in zip(x, sizes, strict=True)])
+        below, h, c = first_order_only(*torch.lstm(rows, counts, start, *options))
+        return pad(PackedSequence(below, counts), len(x)), h[0], c[0]
 
     def _runs_plainly(self, x: Tensor) -> bool:
         """Whether kernels, torch's and ours, support less than is asked for."""
         return self.backend == "reference" or x.is_meta or under_transform()
 
     def _run_plain(
-        self, k: int, x: Tensor, sizes: list[int], h: Tensor, c: Tensor
+        self, k: int, x: Tensor, sizes: list[int] | None, h: Tensor, c: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Layer k over packed rows [N, ...], sizes[t] of them at step t, by the equations: the
-        final h and c, and h at every step [N, H]."""
+        """`_run_layer` by the equations."""
         weight_ih, weight_hh, bias, _ = self._weights(k)
-        hidden = []
-        for blocks in torch.split(nn.functional.linear(x, weight_ih, bias), sizes):
-            n = len(blocks)
-            i, f, g, o = (blocks + h[:n] @ weight_hh.T).chunk(4, dim=-1)
+        blocks, hidden = nn.functional.linear(x, weight_ih, bias), []
+        T, B, _ = x.shape
+        for blocks_t, n in zip(blocks, sizes or [B] * T, strict=True):
+            i, f, g, o = (blocks_t[:n] + h[:n] @ weight_hh.T).chunk(4, dim=-1)
             c_n = torch.sigmoid(f) * c[:n] + torch.sigmoid(i) * torch.tanh(g)
             h_n = torch.sigmoid(o) * torch.tanh(c_n)
-            hidden.append(h_n)
-            h, c = (h_n, c_n) if n == len(h) else (torch.cat([h_n, h[n:]]), torch.cat([c_n, c[n:]]))
-        return h, c, torch.cat(hidden)
-
-    def _run_packed(
-        self, x: PackedSequence, state: LSTMPair | None
-    ) -> tuple[PackedSequence, LSTMState]:
-        data, batch_sizes, order, back = x
-        check_input(data, (2,), "packed steps of [I]", ("I", self.input_size), self.h0)
-        h, c = self._first(data, int(batch_sizes[0]), state)
-        if order is not None:
-            h, c = h.index_select(1, order), c.index_select(1, order)
-        output, (h, c) = self._run(data, batch_sizes, (h, c))
-        if back is not None:
-            h, c = h.index_select(1, back), c.index_select(1, back)
-        return PackedSequence(output, batch_sizes, order, back), LSTMState(h, c)
+            hidden.append(nn.functional.pad(h_n, (0, 0, 0, B - n)))
+            h, c = (h_n, c_n) if n == B else (torch.cat([h_n, h[n:]]), torch.cat([c_n, c[n:]]))
+        return torch.stack(hidden), h, c
 
     def _weights(self, k: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         weight_ih, weight_hh, bias = (
@@ -279,14 +245,21 @@ class DeepLSTM(nn.Module):
         # Torch's kernels add two bias vectors; two that are trained would be one too many.
         return weight_ih, weight_hh, bias, torch.zeros_like(bias)
 
-    def _drop(self, h: Tensor) -> Tensor:
-        return nn.functional.dropout(h, self.dropout, self.training) if self.dropout else h
+    def _drop(self, h: Tensor, sizes: list[int] | None = None) -> Tensor:
+        if not (self.dropout and self.training):
+            return h
+        if sizes is None:
+            return nn.functional.dropout(h, self.dropout)
+        real = real_steps(torch.tensor(sizes), h.shape[1]).to(
+            h.device
+        )  # nothing is drawn for others
+        return h.new_zeros(h.shape).index_put((real,), nn.functional.dropout(h[real], self.dropout))
 
-    def _first(self, x: Tensor, batch: int, state: LSTMPair | None) -> LSTMPair:
+    def _first(self, x: Tensor, batch: int, state: LSTMPair | None) -> LSTMState:
         """The state to start from, [L, B, H] each: the one given, or the learned one."""
         if state is None:
             h, c = (p[:, None].expand(-1, batch, -1) for p in (self.h0, self.c0))
-            return h, c
+            return LSTMState(h, c)
         expected = [self.num_layers, batch, self.hidden_size]
         for name, x_state in zip(("h", "c"), _pair(state), strict=True):
             if list(x_state.shape) != expected:
@@ -294,7 +267,7 @@ class DeepLSTM(nn.Module):
                     f"state's {name} must be [L, B, H] = {expected}; got {list(x_state.shape)}"
                 )
             check_like(f"state's {name}", x_state, self.h0)
-        return state[0].to(self.h0.dtype), state[1].to(self.h0.dtype)
+        return LSTMState(*state).to(self.h0.dtype)
 
     def _batch_of_one(self, state: LSTMPair | None) -> LSTMPair | None:
         if state is None:
@@ -324,3 +297,19 @@ def _pair(state: LSTMPair) -> LSTMPair:
     ):
         raise TypeError(f"state must be a pair of tensors (h, c); got {type(state).__name__}")
     return state
+
+
+def without_memory(
+    x: Tensor, sizes: list[int], h: Tensor, c: Tensor, weight_ih: Tensor, weight_hh: Tensor,
+    bias: Tensor,
+) -> RecurrenceInput:  # fmt: skip
+    """An LSTM over x [T, B, I] as the kernels of recurrences with memories take it."""
+    B, H = h.shape
+    none, no_weight, no_read = x.new_zeros(0), x.new_zeros(0, H), x.new_zeros(B, 0)
+    return RecurrenceInput(
+        memory=[], memories=1, keep=True, cell="lstm", sizes=sizes,
+        x=x, weight_ih=weight_ih, weight_hh=weight_hh, bias=bias,
+        value_weight=no_weight, value_bias=none, gate_weight=no_weight, gate_bias=none,
+        h=h, c=c, read=no_read, initial=x.new_zeros(B, 0, 1), strengths=no_read,
+        gate_noise=None, cell_noise=None,
+    )  # fmt: skip

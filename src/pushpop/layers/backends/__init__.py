@@ -7,17 +7,23 @@ run.
 
 A layer may have M memories: B sequences then have R = B*M rows of cells, row b*M + m for memory m
 of sequence b. A memory takes V values D wide and G gates a step. Values are projected in the order
-(m, v, d), gates in the order (m, g). H is the width of h, S = H + that of what is read, K that of
-the cell's blocks. Steps of all sequences may be packed, N rows: those that have a first step, then
-those that have a second, and so on; on a GPU [T, B, ...] stands for [N, ...].
+(m, v, d), gates in the order (m, g). H is the width of h, S = H + that of what is read. Steps of
+all sequences may be packed, N rows: those that have a first step, then those that have a second,
+and so on; on a GPU [T, B, ...] stands for [N, ...].
+
+A cell has blocks, K wide together: i, f, g, o of an LSTM; n, r, z of a GRU and h's share of n,
+which a gate multiplies; h of an Elman network. Weights over the input and what was read concern the
+first J of these numbers, weights over h the last J: of a GRU three blocks each, of the others all.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from pushpop.layers.backends.products import product
 from pushpop.layers.cells import Cell, ElmanCell, GRUCell, LSTMCell
 from pushpop.layers.inputs import Noise
 from pushpop.layers.state import RNNState
@@ -39,15 +45,15 @@ REPLACEABLE = {"forward", "run_step", "step", "squash", "update"}
 class RecurrenceInput(NamedTuple):
     """What a recurrence takes."""
 
-    memory: list[int]  # the number of the paper's memory (`kinds.KINDS`), or encoded `Shifts`
+    memory: list[int]  # a number in `kinds.KINDS`, or encoded `Shifts`; []: there is none
     memories: int  # M
     keep: bool  # whether there may be a backward pass
     cell: str
     sizes: list[int]  # [T], sequences that have a step t: the first ones; []: all, any T in a graph
     x: Tensor  # [T, B, I]
-    x_weight: Tensor  # [K, I]
+    weight_ih: Tensor  # [J, I + S - H], over the input and what was read
+    weight_hh: Tensor  # [J, H]
     bias: Tensor  # [K]
-    carry_weight: Tensor  # [K, S], over h and what was read
     value_weight: Tensor  # [M*V*D, H]
     value_bias: Tensor  # [M*V*D]
     gate_weight: Tensor  # [M*G, H]
@@ -58,7 +64,7 @@ class RecurrenceInput(NamedTuple):
     initial: Tensor  # [R, N, D], the cells at the start
     strengths: Tensor  # [R, N], theirs; unused where cells are mixed
     gate_noise: Tensor | None  # [T, B, M*G]
-    cell_noise: Tensor | None  # [T, B, at most K], for the first blocks
+    cell_noise: Tensor | None  # [T, B, 2 H], for i and f, or r and z
 
 
 class RecurrenceOutput(NamedTuple):
@@ -91,8 +97,8 @@ class RecurrenceBackwardInput(NamedTuple):
     cell: str
     sizes: list[int]
     x: Tensor
-    x_weight: Tensor
-    carry_weight: Tensor
+    weight_ih: Tensor
+    weight_hh: Tensor
     value_weight: Tensor
     gate_weight: Tensor
     initial: Tensor
@@ -122,9 +128,9 @@ class RecurrenceGradients(NamedTuple):
     """The gradients of the inputs of a recurrence."""
 
     x: Tensor
-    x_weight: Tensor
+    weight_ih: Tensor
+    weight_hh: Tensor
     bias: Tensor
-    carry_weight: Tensor
     value_weight: Tensor
     value_bias: Tensor
     gate_weight: Tensor
@@ -137,14 +143,15 @@ class RecurrenceGradients(NamedTuple):
 
 
 def shifts_of(memory: list[int]) -> Shifts | None:
-    """How a memory mixes its cells; `None`: it is one of the paper's."""
-    return None if len(memory) == 1 else Shifts.decode(memory)
+    """How a memory mixes its cells; `None`: it is one of the paper's, or there is none."""
+    return None if len(memory) < 2 else Shifts.decode(memory)
 
 
 def empty_recurrence(inputs: RecurrenceInput, packed: bool = True) -> RecurrenceOutput:
     """The result of a recurrence, empty."""
-    x, (R, N, D), (K, S) = inputs.x, inputs.initial.shape, inputs.carry_weight.shape
+    x, (R, N, D), K = inputs.x, inputs.initial.shape, len(inputs.bias)
     (T, B, _), H, new = x.shape, inputs.h.shape[1], x.new_empty
+    S = H + inputs.read.shape[1]
     G = len(inputs.gate_bias) // inputs.memories
     V = len(inputs.value_bias) // (inputs.memories * D)
     real_steps = sum(size > 0 for size in inputs.sizes) if inputs.sizes else T
@@ -180,12 +187,12 @@ def empty_recurrence(inputs: RecurrenceInput, packed: bool = True) -> Recurrence
 def empty_recurrence_gradients(inputs: RecurrenceBackwardInput) -> RecurrenceGradients:
     """The gradients of a recurrence, empty."""
     _, B, H = inputs.hidden.shape
-    new, S = inputs.x.new_empty, inputs.carry_weight.shape[1]
+    new, S = inputs.x.new_empty, inputs.prev_carry.shape[-1]
     return RecurrenceGradients(
         x=new(inputs.x.shape),
-        x_weight=new(inputs.x_weight.shape),
-        bias=new(inputs.carry_weight.shape[:1]),
-        carry_weight=new(inputs.carry_weight.shape),
+        weight_ih=new(inputs.weight_ih.shape),
+        weight_hh=new(inputs.weight_hh.shape),
+        bias=new(inputs.activations.shape[-1]),
         value_weight=new(inputs.value_weight.shape),
         value_bias=new(inputs.value_weight.shape[:1]),
         gate_weight=new(inputs.gate_weight.shape),
@@ -287,7 +294,7 @@ def recurrence_input(
     assert isinstance(cell, Cell)
     assert kernel is not None
     name = KERNELS[type(cell)]
-    carry_weight, x_weight, bias = _arrange(name, cell, layer.input_size)
+    weight_ih, weight_hh, bias = _arrange(cell)
     value_bias: Tensor | None = layer.value.bias
     if value_bias is None:
         value_bias = layer.value.weight.new_zeros(layer.value.out_features)
@@ -306,9 +313,9 @@ def recurrence_input(
         cell=name,
         sizes=sizes,
         x=x,
-        x_weight=x_weight,
+        weight_ih=weight_ih,
+        weight_hh=weight_hh,
         bias=bias,
-        carry_weight=carry_weight,
         value_weight=layer.value.weight,
         value_bias=value_bias,
         gate_weight=layer.gates.weight,
@@ -323,37 +330,39 @@ def recurrence_input(
     )
 
 
-def _arrange(name: str, cell: Cell, input_size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Weights over (h, read), weights over x, and bias, in the blocks that kernels work on.
+def _arrange(cell: Cell) -> tuple[Tensor, Tensor, Tensor]:
+    """Weights over what is seen, weights over h, and bias, in the blocks that kernels work on."""
+    bias = cell.weight_hh.new_zeros(len(cell.weight_hh)) if cell.bias is None else cell.bias
+    if not isinstance(cell, GRUCell):
+        return cell.weight_ih, cell.weight_hh, bias
+    H = cell.hidden_size
+    bias_hn = bias.new_zeros(H) if cell.bias_hn is None else cell.bias_hn
+    return cell.weight_ih.roll(H, 0), cell.weight_hh, torch.cat([bias.roll(H), bias_hn])
 
-    An LSTM's three sigmoids come first. A GRU multiplies h's share of its third block by a gate, so
-    that share is a fourth block, with the bias that it may have.
+
+def weight_gradients(
+    inputs: RecurrenceBackwardInput,
+    seen: Tensor,
+    hidden: Tensor,
+    d_blocks: Tensor,
+    d_values: Tensor,
+    d_gates: Tensor,
+) -> dict[str, Tensor]:
+    """The gradients of weights and biases from tables with a row for each step of each sequence:
+    the input and what was read, h after the step, and the gradients of all that is made from them.
     """
-    over_x, over_read = cell.weight_ih[:, :input_size], cell.weight_ih[:, input_size:]
-    over_h = cell.weight_hh
-    bias = over_h.new_zeros(len(over_h)) if cell.bias is None else cell.bias
-    whole = torch.cat([over_h, over_read], dim=1)
-    if name == "lstm":
-        return sigmoids_first(whole), sigmoids_first(over_x), sigmoids_first(bias)
-    if name == "rnn":
-        return whole, over_x, bias
-    H = over_h.shape[1]
-    new_h, new_read = over_h[2 * H :], over_read[2 * H :]
-    rows = [
-        whole[: 2 * H],
-        torch.cat([torch.zeros_like(new_h), new_read], dim=1),
-        torch.cat([new_h, torch.zeros_like(new_read)], dim=1),
-    ]
-    zeros = torch.zeros_like(over_x[:H])
-    assert isinstance(cell, GRUCell)
-    last = zeros[:, 0] if cell.bias_hn is None else cell.bias_hn
-    return torch.cat(rows), torch.cat([over_x, zeros]), torch.cat([bias, last])
-
-
-def sigmoids_first(weight: Tensor) -> Tensor:
-    """An LSTM's weight or bias with its blocks i, f, g, o in the order i, f, o, g."""
-    i, f, g, o = weight.chunk(4)
-    return torch.cat([i, f, o, g])
+    J, H = inputs.weight_hh.shape
+    d_seen, d_over_h = d_blocks[:, :J], d_blocks[:, d_blocks.shape[1] - J :]
+    prev_h = inputs.prev_carry.flatten(0, -2)[:, :H]
+    return {
+        "weight_ih": product(d_seen.T, seen.T),
+        "weight_hh": product(d_over_h.T, prev_h.T),
+        "bias": d_blocks.sum(0),
+        "value_weight": product(d_values.T, hidden.T),
+        "value_bias": d_values.sum(0),
+        "gate_weight": d_gates.T @ hidden,
+        "gate_bias": d_gates.sum(0),
+    }
 
 
 Bundle = TypeVar("Bundle", RecurrenceInput, RecurrenceBackwardInput)
@@ -365,57 +374,33 @@ def _with_sizes(inputs: Bundle) -> Bundle:
     return inputs if inputs.sizes else inputs._replace(sizes=[B] * T)
 
 
-def _run_fused(inputs: RecurrenceInput) -> RecurrenceOutput:
-    from pushpop.layers.backends.fused import loop
+def _operators(
+    backend: str, name: str, packed: bool, devices: str | None
+) -> Operator[RecurrenceInput, RecurrenceOutput]:
+    """The operators of a backend, whose loop is imported when it first runs."""
 
-    return loop.run_recurrence(_with_sizes(inputs))
+    def run(inputs: RecurrenceInput) -> RecurrenceOutput:
+        output: RecurrenceOutput = loop().run_recurrence(_with_sizes(inputs))
+        return output
 
+    def run_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradients:
+        gradients: RecurrenceGradients = loop().run_recurrence_backward(_with_sizes(inputs))
+        return gradients
 
-def _run_fused_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradients:
-    from pushpop.layers.backends.fused import loop
+    def loop() -> Any:
+        return import_module(f"pushpop.layers.backends.{backend}.loop")
 
-    return loop.run_recurrence_backward(_with_sizes(inputs))
+    def empty(inputs: RecurrenceInput) -> RecurrenceOutput:
+        return empty_recurrence(inputs, packed)
 
-
-def _run_triton(inputs: RecurrenceInput) -> RecurrenceOutput:
-    from pushpop.layers.backends.triton import loop
-
-    return loop.run_recurrence(_with_sizes(inputs))
-
-
-def _run_triton_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradients:
-    from pushpop.layers.backends.triton import loop
-
-    return loop.run_recurrence_backward(_with_sizes(inputs))
-
-
-def _empty_unpacked(inputs: RecurrenceInput) -> RecurrenceOutput:
-    return empty_recurrence(inputs, packed=False)
+    backward = Operator(
+        f"{name}_backward", run_backward, empty_recurrence_gradients, backend, devices=devices
+    )
+    return Operator(name, run, empty, backend, backward, devices)
 
 
-recurrence = Operator(
-    "recurrence",
-    _run_fused,
-    empty_recurrence,
-    "fused",
-    Operator(
-        "recurrence_backward",
-        _run_fused_backward,
-        empty_recurrence_gradients,
-        "fused",
-        devices="cpu",
-    ),
-    devices="cpu",
-)
-recurrence_triton = Operator(
-    "recurrence_triton",
-    _run_triton,
-    _empty_unpacked,
-    "triton",
-    Operator(
-        "recurrence_triton_backward", _run_triton_backward, empty_recurrence_gradients, "triton"
-    ),
-)
+recurrence = _operators("fused", "recurrence", packed=True, devices="cpu")
+recurrence_triton = _operators("triton", "recurrence_triton", packed=False, devices=None)
 BACKENDS = {
     backend.name: backend
     for backend in (

@@ -1,7 +1,7 @@
 """What a layer does between its matrix products, compiled: its cell, and the values and gates of
 its memories, in place, forward and backward.
 
-"Blocks" are the H-wide parts of a cell before their functions (an LSTM's i, f, o, g), "activations"
+"Blocks" are the H-wide parts of a cell before their functions (`layers.backends`), "activations"
 the same after them. Bundles of arrays are given as plain tuples, as in the walk's kernels. Shapes:
 K the width of all blocks, S = H + reads, N the steps of all sequences together: the rows that have
 a first step, then those that have a second, and so on (packed). A step's rows begin at `start`.
@@ -76,8 +76,8 @@ class CellForward(NamedTuple):
 
     carry: Array  # [B, S], h and the reads of the step before; h is replaced
     prev_carry: Array  # [N, S], where `carry` is kept for the backward pass
-    from_carry: Array  # [B, K], the share of h and the reads in the blocks
-    from_x: Array  # [steps ahead, B, K], the input's share
+    from_carry: Array  # [B, J], the share of h and the reads in the blocks; of a GRU, that of h
+    from_x: Array  # [steps ahead, B, J], the input's share; of a GRU, that of the reads too
     bias: Array  # [K]
     activations: Array  # [N, K]
     hidden: Array  # [T, B, H]
@@ -97,30 +97,6 @@ class CellBackward(NamedTuple):
     direct: Array  # [B, H], what h_{t-1} gets straight from h_t (GRU); room for tanh(c_t) (LSTM)
 
 
-class PackedForward(NamedTuple):
-    """What a step of an LSTM over packed rows works on (`packed_lstm.py`)."""
-
-    from_h: Array  # [B, K]
-    activations: Array  # [N, K], the input's share of the blocks before
-    hidden: Array  # [N, H]
-    h: Array  # [B, H]
-    prev_h: Array  # [N, H]
-    c: Array  # [B, H]
-    prev_c: Array  # [N, H]
-
-
-class PackedBackward(NamedTuple):
-    """The backward pass of PackedForward."""
-
-    grad_hidden: Array  # [N, H]
-    activations: Array  # [N, K]
-    prev_c: Array  # [N, H]
-    d_h: Array  # [B, H]
-    d_c: Array  # [B, H]
-    d_blocks: Array  # [N, K]
-    tanh_c: Array  # [H], room for tanh(c_t)
-
-
 @_jit
 def _begin_row(t, start, b, x):
     """Keep what the step starts from; the activations' row becomes the blocks."""
@@ -129,17 +105,27 @@ def _begin_row(t, start, b, x):
         prev_carry[k] = carry[k]
     blocks, from_carry, bias = x.activations[start + b], x.from_carry[b], x.bias
     from_x = x.from_x[t % len(x.from_x), b]
-    for k in range(blocks.size):
-        blocks[k] = from_carry[k] + from_x[k] + bias[k]
+    J, later = from_x.size, blocks.size - from_x.size
+    if later == 0:
+        for k in range(J):
+            blocks[k] = from_carry[k] + from_x[k] + bias[k]
+        return
+    for k in range(J):
+        blocks[k] = from_x[k] + bias[k]
+    for k in range(J, blocks.size):
+        blocks[k] = bias[k]
+    for k in range(J):
+        blocks[later + k] += from_carry[k]
 
 
 @_jit
 def _lstm_row(a, c, prev_c, out):
-    """The blocks i, f, o, g go through their functions in place; c goes on a step, and h is out."""
+    """The blocks i, f, g, o go through their functions in place; c goes on a step, and h is out."""
     H = c.size
-    i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
-    sigmoid_row(a[: 3 * H])
+    i, f, g, o = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
+    sigmoid_row(a[: 2 * H])
     tanh_row(g)
+    sigmoid_row(o)
     for k in range(H):
         prev_c[k] = c[k]
     for k in range(H):
@@ -153,7 +139,7 @@ def _lstm_row(a, c, prev_c, out):
 
 @_jit
 def lstm_forward(t, start, rows, arrays):
-    """activations are i, f, o, g; h and c go on a step."""
+    """activations are i, f, g, o; h and c go on a step."""
     x = CellForward(*arrays)
     H = x.c.shape[1]
     for b in range(rows):
@@ -166,15 +152,15 @@ def lstm_forward(t, start, rows, arrays):
 
 @_jit
 def gru_forward(t, start, rows, arrays):
-    """activations are r, z, n, and h's share of n's block."""
+    """activations are n, r, z, and h's share of n's block."""
     x = CellForward(*arrays)
     H = x.c.shape[1]
     for b in range(rows):
         _begin_row(t, start, b, x)
         a, h, out = x.activations[start + b], x.carry[b, :H], x.hidden[t, b]
         prev_h = x.prev_carry[start + b]
-        r, keep, new, from_h = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
-        sigmoid_row(a[: 2 * H])
+        new, r, keep, from_h = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
+        sigmoid_row(a[H : 3 * H])
         for k in range(H):
             new[k] += r[k] * from_h[k]
         tanh_row(new)
@@ -202,9 +188,9 @@ def elman_forward(t, start, rows, arrays):
 def _lstm_row_backward(a, prev_c, dh, dc, d_blocks, tanh_c):
     """d_blocks, and dc that of c_{t-1}, from the gradients dh of h_t and dc of c_t."""
     H, one = dc.size, dc.dtype.type(1)
-    i, f, o, g = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
+    i, f, g, o = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
     d_i, d_f = d_blocks[:H], d_blocks[H : 2 * H]
-    d_o, d_g = d_blocks[2 * H : 3 * H], d_blocks[3 * H :]
+    d_g, d_o = d_blocks[2 * H : 3 * H], d_blocks[3 * H :]
     for k in range(H):
         tanh_c[k] = f[k] * prev_c[k] + i[k] * g[k]
     tanh_row(tanh_c)
@@ -241,10 +227,10 @@ def gru_backward(start, rows, arrays):
     one = x.d_c.dtype.type(1)
     for b in range(rows):
         a, d_blocks = x.activations[start + b], x.d_blocks[start + b]
-        r, keep, new, from_h = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
+        new, r, keep, from_h = a[:H], a[H : 2 * H], a[2 * H : 3 * H], a[3 * H :]
         dh, direct, prev_h = x.d_carry[b], x.direct[b], x.prev_carry[start + b]
-        d_r, d_keep = d_blocks[:H], d_blocks[H : 2 * H]
-        d_new, d_from_h = d_blocks[2 * H : 3 * H], d_blocks[3 * H :]
+        d_new, d_r = d_blocks[:H], d_blocks[H : 2 * H]
+        d_keep, d_from_h = d_blocks[2 * H : 3 * H], d_blocks[3 * H :]
         for k in range(H):
             d_new[k] = dh[k] * (one - keep[k]) * (one - new[k] * new[k])
         for k in range(H):
@@ -266,37 +252,6 @@ def elman_backward(start, rows, arrays):
         h, dh, d_blocks = x.activations[start + b], x.d_carry[b], x.d_blocks[start + b]
         for k in range(h.size):
             d_blocks[k] = dh[k] * (one - h[k] * h[k])
-
-
-@_jit
-def packed_forward(start, rows, arrays):
-    """A step of an LSTM on rows start, start + 1, ... of packed data."""
-    x = PackedForward(*arrays)
-    for b in range(rows):
-        row = start + b
-        a, from_h, h, prev_h = x.activations[row], x.from_h[b], x.h[b], x.prev_h[row]
-        out = x.hidden[row]
-        for k in range(a.size):
-            a[k] += from_h[k]
-        for k in range(h.size):
-            prev_h[k] = h[k]
-        _lstm_row(a, x.c[b], x.prev_c[row], out)
-        for k in range(h.size):
-            h[k] = out[k]
-
-
-@_jit
-def packed_backward(start, rows, arrays):
-    """d_blocks of those rows from the gradients of h_t and c_t, d_h and d_c."""
-    x = PackedBackward(*arrays)
-    for b in range(rows):
-        row = start + b
-        grad, dh = x.grad_hidden[row], x.d_h[b]
-        for k in range(dh.size):
-            dh[k] += grad[k]
-        _lstm_row_backward(
-            x.activations[row], x.prev_c[row], dh, x.d_c[b], x.d_blocks[row], x.tanh_c
-        )
 
 
 class GatesForward(NamedTuple):

@@ -30,8 +30,9 @@ from pushpop.layers.backends import (
     RecurrenceOutput,
     empty_recurrence,
     shifts_of,
+    weight_gradients,
 )
-from pushpop.layers.backends.fused.products import Product, product
+from pushpop.layers.backends.products import Product, product
 from pushpop.layers.inputs import real_steps
 from pushpop.memory.operators import final_of, log_of
 from pushpop.memory.state import as_array
@@ -43,9 +44,9 @@ def run_recurrence(inputs: RecurrenceInput) -> RecurrenceOutput:
     """Run a whole sequence."""
     out, shifts = empty_recurrence(inputs), shifts_of(inputs.memory)
     if shifts is None:
-        walk = WalkDriver(inputs, out)
-        _run_forward(inputs, out, walk, softmax_over=0)
-        walk.finish(out)
+        memory = WalkDriver(inputs, out) if inputs.memory else NoMemory(inputs)
+        _run_forward(inputs, out, memory, softmax_over=0)
+        memory.write_final(out)
     else:
         from pushpop.layers.backends.fused.mixing import MixingDriver
 
@@ -58,7 +59,8 @@ def run_recurrence_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradie
     """Run its backward pass."""
     grads, shifts = BackwardBuffers.of(inputs), shifts_of(inputs.memory)
     if shifts is None:
-        return _run_backward(inputs, grads, WalkBackwardDriver(inputs, grads), softmax_over=0)
+        memory = WalkBackwardDriver(inputs, grads) if inputs.memory else NoMemory(inputs)
+        return _run_backward(inputs, grads, memory, softmax_over=0)
     from pushpop.layers.backends.fused.mixing import MixingBackwardDriver
 
     with flushed_denormals():
@@ -81,26 +83,30 @@ def _run_forward(
 
     x, sizes, carry = inputs.x, inputs.sizes, out.carry
     cell_noise = inputs.cell_noise
-    (T, B, _), H = x.shape, inputs.h.shape[1]
+    (T, B, width), (J, H), K = x.shape, inputs.weight_hh.shape, len(inputs.bias)
     if sizes[-1] < B:  # padded steps are never written, and these are results
         out.hidden.zero_()
         out.values.zero_()
     if inputs.cell != "lstm":
         out.prev_c.zero_()
-    gates, values = out.gates.view(T, B, -1), out.values.view(T, B, -1)
+    gates = out.gates.view(T, B, len(inputs.gate_bias))
+    values = out.values.view(T, B, len(inputs.value_bias))
     if inputs.gate_noise is None:
         gates.zero_()
     else:
         gates.copy_(inputs.gate_noise)  # `gates_forward` adds the logits to it
-    h_now = carry[:, :H]
+    h_now, reads = carry[:, :H], carry[:, H:]
     h_now.copy_(inputs.h)
-    carry[:, H:].copy_(inputs.read)
+    reads.copy_(inputs.read)
     out.c.copy_(inputs.c)
-    K = out.activations.shape[1]
-    from_carry, value = x.new_empty(B, K), x.new_empty(values.shape[1:])
-    from_x = x.new_empty(AHEAD * B, K)
-    by_carry, by_h = Product(inputs.carry_weight, B), Product(inputs.value_weight, B)
-    by_x = Product(inputs.x_weight, AHEAD * B)
+    from_carry, value = x.new_empty(B, J), x.new_empty(values.shape[1:])
+    from_x = x.new_empty(AHEAD * B, J)
+    over_x, over_reads = inputs.weight_ih[:, :width], inputs.weight_ih[:, width:]
+    by_x, by_h = Product(over_x, AHEAD * B), Product(inputs.value_weight, B)
+    if J == K:
+        by_carry = Product(torch.cat([inputs.weight_hh, over_reads], 1), B)
+    else:  # not all blocks depend on both
+        by_carry, by_reads = Product(inputs.weight_hh, B), Product(over_reads, B)
     cell_arrays = CellForward(
         carry=as_array(carry), prev_carry=as_array(out.prev_carry),
         from_carry=as_array(from_carry), from_x=as_array(from_x), bias=as_array(inputs.bias),
@@ -118,13 +124,17 @@ def _run_forward(
             break
         if t % AHEAD == 0:
             ahead = x[t : t + AHEAD, :n]
-            from_rows = from_x[: AHEAD * n].view(AHEAD, n, K)
+            from_rows = from_x[: AHEAD * n].view(AHEAD, n, J)
             by_x.write(ahead.reshape(-1, x.shape[2]), len(ahead) * n, from_x)
             if cell_noise is not None:
                 noise = cell_noise[t : t + AHEAD, :n]
-                from_rows[: len(ahead), :, : noise.shape[2]] += noise
+                from_rows[: len(ahead), :, K - J : K - J + noise.shape[2]] += noise
             arrays = tuple(cell_arrays._replace(from_x=as_array(from_rows)))
-        by_carry.write(carry, n, from_carry)
+        if J == K:
+            by_carry.write(carry, n, from_carry)
+        else:
+            by_carry.write(h_now, n, from_carry)
+            by_reads.add(reads, n, from_rows[t % AHEAD])
         forward(t, start, n, arrays)
         by_h.write(h_now, n, value)
         gates_forward(t, n, softmax_over, gate_arrays)
@@ -167,11 +177,10 @@ def _run_backward(
 
     x, sizes, cell, hidden = inputs.x, inputs.sizes, inputs.cell, inputs.hidden
     d_carry, d_c, d_blocks = grads.d_carry, grads.d_c, torch.empty_like(inputs.activations)
-    T, B, H = hidden.shape
-    values, gates, d_values, d_gates = (
-        tensor.view(T, B, -1)
-        for tensor in (inputs.values, inputs.gates, grads.d_values, grads.d_gates)
-    )
+    (T, B, H), J, K = hidden.shape, len(inputs.weight_hh), d_blocks.shape[1]
+    n_values, n_gates = len(inputs.value_weight), len(inputs.gate_weight)
+    values, d_values = (v.view(T, B, n_values) for v in (inputs.values, grads.d_values))
+    gates, d_gates = (g.view(T, B, n_gates) for g in (inputs.gates, grads.d_gates))
     d_h, direct = d_carry[:, :H], torch.empty_like(d_c)
     step_d_values = x.new_empty(values.shape[1:])
     grad_hidden = torch.zeros_like(hidden) if inputs.grad_hidden is None else inputs.grad_hidden
@@ -186,7 +195,13 @@ def _run_backward(
         prev_c=as_array(inputs.prev_c), d_carry=as_array(d_carry), d_c=as_array(d_c),
         d_blocks=as_array(d_blocks), direct=as_array(direct),
     ))  # fmt: skip
-    by_blocks, by_values = Product(inputs.carry_weight.T, B), Product(inputs.value_weight.T, B)
+    width = x.shape[2]
+    over_x, over_reads = inputs.weight_ih[:, :width], inputs.weight_ih[:, width:]
+    by_values = Product(inputs.value_weight.T, B)
+    if J == K:
+        by_blocks = Product(torch.cat([inputs.weight_hh, over_reads], 1).T, B)
+    else:
+        by_blocks, by_seen = Product(inputs.weight_hh.T, B), Product(over_reads.T, B)
     backward, n, start = BACKWARD[cell], 0, len(d_blocks)
     for t in range(T - 1, -1, -1):
         if sizes[t] == 0:
@@ -196,34 +211,36 @@ def _run_backward(
         start -= n
         memory.step(t, n)
         if inputs.grad_values is not None:
-            d_values[t, :n] += inputs.grad_values[t].reshape(B, -1)[:n]
+            d_values[t, :n] += inputs.grad_values[t].reshape(B, n_values)[:n]
         gates_backward(t, n, softmax_over, gate_arrays)
         by_values.add(step_d_values, n, d_h)
         backward(start, n, cell_arrays)
-        by_blocks.write(d_blocks[start:], n, d_carry)
-        if cell == "gru":
+        if J == K:
+            by_blocks.write(d_blocks[start:], n, d_carry)
+        else:
+            by_blocks.write(d_blocks[start:, K - J :], n, d_h)
+            by_seen.write(d_blocks[start:, :J], n, d_carry[:, H:])
             d_h[:n] += direct[:n]
     real = _real_rows(sizes, B)
-    flat = (tensor.reshape(T * B, -1) for tensor in (x, d_values, d_gates, hidden))
-    rows, dv, dg, h = (tensor if real is None else tensor.index_select(0, real) for tensor in flat)
-    d_x = product(d_blocks, inputs.x_weight.T)
+    x_rows, dv, dg, hidden_rows = (
+        table if real is None else table.index_select(0, real)
+        for table in (
+            steps.reshape(T * B, steps.shape[2]) for steps in (x, d_values, d_gates, hidden)
+        )
+    )
+    seen = torch.cat([x_rows, inputs.prev_carry[:, H:]], 1)
+    d_x = product(d_blocks[:, :J], over_x.T)
     if real is not None:
-        d_x = x.new_zeros(T * B, x.shape[2]).index_copy_(0, real, d_x)
+        d_x = x.new_zeros(T * B, width).index_copy_(0, real, d_x)
     d_initial, d_strengths = memory.finish()
     return RecurrenceGradients(
         x=d_x.view(x.shape),
-        x_weight=product(d_blocks.T, rows.T),
-        bias=d_blocks.sum(0),
-        carry_weight=product(d_blocks.T, inputs.prev_carry.T),
-        value_weight=product(dv.T, h.T),
-        value_bias=dv.sum(0),
-        gate_weight=dg.T @ h,
-        gate_bias=dg.sum(0),
         h=d_h.clone(),
         c=d_c,
         read=d_carry[:, H:].clone(),
         initial=d_initial,
         strengths=d_strengths,
+        **weight_gradients(inputs, seen, hidden_rows, d_blocks, dv, dg),
     )
 
 
@@ -232,6 +249,24 @@ def _real_rows(sizes: list[int], batch: int) -> Tensor | None:
     if sizes[-1] == batch:
         return None
     return real_steps(torch.tensor(sizes), batch).flatten().nonzero().flatten()
+
+
+class NoMemory:
+    """In place of a memory, forwards and backwards, where there is none."""
+
+    def __init__(self, inputs: RecurrenceInput | RecurrenceBackwardInput) -> None:
+        self._initial = inputs.initial
+
+    def step(self, t: int, sequences: int) -> None:
+        """Do nothing."""
+
+    def write_final(self, out: RecurrenceOutput) -> None:
+        """Write down that there are no cells."""
+        out.counts.zero_()
+
+    def finish(self) -> tuple[Tensor, Tensor]:
+        """The gradients of the initial cells, of which there are none."""
+        return torch.zeros_like(self._initial), self._initial.new_zeros(self._initial.shape[:2])
 
 
 class WalkDriver:
@@ -257,7 +292,7 @@ class WalkDriver:
         """Step t of the first `sequences` sequences."""
         self._kernels.step(self._kind, t, sequences, *self._step_arguments)
 
-    def finish(self, out: RecurrenceOutput) -> None:
+    def write_final(self, out: RecurrenceOutput) -> None:
         """Write down the final cells."""
         self._kernels.finish(self._cells, self._log, tuple(map(as_array, final_of(out))))
 

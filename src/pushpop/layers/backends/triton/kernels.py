@@ -5,8 +5,7 @@ its memories, with the functions of values and gates and the step of the walk th
 go on, blocks of H). Every number belongs to one program, and what is replaced in place depends on
 what was there, so no thread can store before another has loaded (`block_options`: no more
 threads than columns). "Blocks" are the H-wide parts of a cell before their functions, "activations"
-the same after them: i, f, o, g of an LSTM; r, z, n and h's share of n of a GRU; h of an Elman
-network.
+the same after them, in the order of `layers.backends`.
 
 `memory_forward` and `memory_backward`: a program is one row of memory, b * M + m for memory m of
 sequence b, grid (sequences that go on * M,). `raw` [B, W] has the values and gates of a sequence
@@ -65,26 +64,24 @@ def cell_forward(
     else:
         blocks = from_carry + row * 4 * H + j
         a = activations + at * 4 * H + j
-        first = sigmoid(_block(blocks, a, ok))
-        second = sigmoid(_block(blocks + H, a + H, ok))
+        a0 = _block(blocks, a, ok)
+        a1 = sigmoid(_block(blocks + H, a + H, ok))
+        a2 = _block(blocks + 2 * H, a + 2 * H, ok)
+        a3 = _block(blocks + 3 * H, a + 3 * H, ok)
         if CELL == LSTM:
-            o = sigmoid(_block(blocks + 2 * H, a + 2 * H, ok))
-            g = tanh(_block(blocks + 3 * H, a + 3 * H, ok))
+            a0, a2, a3 = sigmoid(a0), tanh(a2), sigmoid(a3)
             old = tl.load(c + row * H + j, mask=ok, other=0.0)
-            new = second * old + first * g
-            h = o * tanh(new)
+            new = a1 * old + a0 * a2
+            h = a3 * tanh(new)
             tl.store(prev_c + at * H + j, old, mask=ok)
             tl.store(c + row * H + j, new, mask=ok)
-            tl.store(a + 2 * H, o, mask=ok)
-            tl.store(a + 3 * H, g, mask=ok)
         else:
-            from_h = _block(blocks + 3 * H, a + 3 * H, ok)
-            n = tanh(_block(blocks + 2 * H, a + 2 * H, ok) + first * from_h)
-            h = n + second * (tl.load(prev_carry + at * S + j, mask=ok, other=0.0) - n)
-            tl.store(a + 2 * H, n, mask=ok)
-            tl.store(a + 3 * H, from_h, mask=ok)
-        tl.store(a, first, mask=ok)
-        tl.store(a + H, second, mask=ok)
+            a0, a2 = tanh(a0 + a1 * a3), sigmoid(a2)
+            h = a0 + a2 * (tl.load(prev_carry + at * S + j, mask=ok, other=0.0) - a0)
+        tl.store(a, a0, mask=ok)
+        tl.store(a + H, a1, mask=ok)
+        tl.store(a + 2 * H, a2, mask=ok)
+        tl.store(a + 3 * H, a3, mask=ok)
     tl.store(hidden + at * H + j, h, mask=ok)
     tl.store(carry + row * S + j, h, mask=ok)
     tl.store(prev_carry + (at + B) * S + j, h, mask=ok & (t + 1 < T))
@@ -120,21 +117,21 @@ def cell_backward(
         a3 = tl.load(a + 3 * H, mask=ok, other=0.0)
         if CELL == LSTM:
             old = tl.load(prev_c + at * H + j, mask=ok, other=0.0)
-            tanh_c = tanh(a1 * old + a0 * a3)
-            dc = tl.load(d_c + row * H + j, mask=ok, other=0.0) + dh * a2 * (1 - tanh_c * tanh_c)
+            tanh_c = tanh(a1 * old + a0 * a2)
+            dc = tl.load(d_c + row * H + j, mask=ok, other=0.0) + dh * a3 * (1 - tanh_c * tanh_c)
             tl.store(d_c + row * H + j, dc * a1, mask=ok)
-            tl.store(d, dc * a3 * a0 * (1 - a0), mask=ok)
+            tl.store(d, dc * a2 * a0 * (1 - a0), mask=ok)
             tl.store(d + H, dc * old * a1 * (1 - a1), mask=ok)
-            tl.store(d + 2 * H, dh * tanh_c * a2 * (1 - a2), mask=ok)
-            tl.store(d + 3 * H, dc * a0 * (1 - a3 * a3), mask=ok)
+            tl.store(d + 2 * H, dc * a0 * (1 - a2 * a2), mask=ok)
+            tl.store(d + 3 * H, dh * tanh_c * a3 * (1 - a3), mask=ok)
         else:
             prev_h = tl.load(prev_carry + at * S + j, mask=ok, other=0.0)
-            dn = dh * (1 - a1) * (1 - a2 * a2)
-            tl.store(d_carry + row * S + j, dh * a1, mask=j < S)
-            tl.store(d, dn * a3 * a0 * (1 - a0), mask=ok)
-            tl.store(d + H, dh * (prev_h - a2) * a1 * (1 - a1), mask=ok)
-            tl.store(d + 2 * H, dn, mask=ok)
-            tl.store(d + 3 * H, dn * a0, mask=ok)
+            dn = dh * (1 - a2) * (1 - a0 * a0)
+            tl.store(d_carry + row * S + j, dh * a2, mask=j < S)
+            tl.store(d, dn, mask=ok)
+            tl.store(d + H, dn * a3 * a1 * (1 - a1), mask=ok)
+            tl.store(d + 2 * H, dh * (prev_h - a0) * a2 * (1 - a2), mask=ok)
+            tl.store(d + 3 * H, dn * a1, mask=ok)
 
 
 @triton.jit(do_not_specialize=["t", "T", "R", "M", "room", "width"])

@@ -9,7 +9,7 @@ Row counts are known on the host: step t is launched for the sequences that go o
 """
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pushpop.layers.backends import (
     RecurrenceBackwardInput,
@@ -17,6 +17,7 @@ from pushpop.layers.backends import (
     RecurrenceInput,
     RecurrenceOutput,
     empty_recurrence,
+    weight_gradients,
 )
 from pushpop.layers.backends.triton.kernels import (
     cell_backward,
@@ -49,7 +50,9 @@ def run_recurrence(inputs: RecurrenceInput) -> RecurrenceOutput:
     x, sizes, cell, (kind,), memories = (
         inputs.x, inputs.sizes, inputs.cell, inputs.memory, inputs.memories,
     )  # fmt: skip
-    (T, B, _), H, (K, S) = x.shape, inputs.h.shape[1], inputs.carry_weight.shape
+    (T, B, _), H, K = x.shape, inputs.h.shape[1], len(inputs.bias)
+    over_x, over_carry = _weights_of_all_blocks(inputs, K)
+    S = over_carry.shape[1]
     out = empty_recurrence(inputs, packed=False)
     R, N, D = inputs.initial.shape
     if sizes[-1] < B:  # padded steps are never written, but they take part in products
@@ -58,9 +61,11 @@ def run_recurrence(inputs: RecurrenceInput) -> RecurrenceOutput:
     if inputs.gate_noise is not None:
         out.gates.view(inputs.gate_noise.shape).copy_(inputs.gate_noise)
     blocks = out.activations.view(T * B, K)
-    torch.addmm(inputs.bias, x.reshape(T * B, -1), inputs.x_weight.T, out=blocks)
+    torch.addmm(inputs.bias, x.reshape(T * B, -1), over_x.T, out=blocks)
     if inputs.cell_noise is not None:
-        out.activations[:, :, : inputs.cell_noise.shape[2]] += inputs.cell_noise
+        first = K - len(inputs.weight_hh)
+        noise = inputs.cell_noise
+        out.activations[:, :, first : first + noise.shape[2]] += noise
     out.carry[:, :H].copy_(inputs.h)
     out.carry[:, H:].copy_(inputs.read)
     out.prev_carry[0].copy_(out.carry)
@@ -78,7 +83,7 @@ def run_recurrence(inputs: RecurrenceInput) -> RecurrenceOutput:
     log = log_of(out)
     over_h, over_d = block_options(min(H, WIDEST_BLOCK)), block_options(D)
     steps, columns = out.hidden.unbind(), -(-H // over_h["BLOCK"])
-    by_carry, by_h = inputs.carry_weight.T, by_h.T
+    by_carry, by_h = over_carry.T, by_h.T
     rows = 0
     with on_device_of(x):
         begin_rows[(R,)](inputs.strengths.contiguous(), s, ids, ends, N, room, width, **OF_CELLS)
@@ -108,11 +113,11 @@ def run_recurrence_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradie
     x, sizes, cell, (kind,), memories = (
         inputs.x, inputs.sizes, inputs.cell, inputs.memory, inputs.memories,
     )  # fmt: skip
-    carry_weight, value_weight = inputs.carry_weight, inputs.value_weight
-    (T, B, H), (K, S) = inputs.hidden.shape, carry_weight.shape
+    (T, B, H), K, S = inputs.hidden.shape, inputs.activations.shape[2], inputs.prev_carry.shape[2]
+    over_x, over_carry = _weights_of_all_blocks(inputs, K)
     R, N, D = inputs.initial.shape
-    by_raw = torch.cat([value_weight, inputs.gate_weight])
-    n_values, W = len(value_weight), _aligned(len(by_raw))
+    by_raw = torch.cat([inputs.value_weight, inputs.gate_weight])
+    n_values, W = len(inputs.value_weight), _aligned(len(by_raw))
     new = x.new_zeros if sizes[-1] < B else x.new_empty  # padded steps have no gradient
     d_blocks, d_raw = new(T, B, K), new(T, B, W)
     d_carry = x.new_zeros(B, S) if inputs.grad_carry is None else _copy(inputs.grad_carry)
@@ -162,27 +167,35 @@ def run_recurrence_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradie
                 d_blocks, B, H, S, CELL=CELLS.index(cell), **over_h,
             )  # fmt: skip
             if cell == "gru":
-                before.addmm_(block_steps[t][:n], carry_weight)
+                before.addmm_(block_steps[t][:n], over_carry)
             else:
-                torch.mm(block_steps[t][:n], carry_weight, out=before)
+                torch.mm(block_steps[t][:n], over_carry, out=before)
         finish_rows_backward[(R,)](g, ids, ends, d_strengths, width, **OF_CELLS)
-    dz, dr, hidden = d_blocks.view(T * B, K), d_raw.view(T * B, W), inputs.hidden.view(T * B, H)
-    dv, dg = dr[:, :n_values], dr[:, n_values : len(by_raw)]
+    d_blocks, d_raw = d_blocks.view(T * B, K), d_raw.view(T * B, W)
+    d_values, d_gates = d_raw[:, :n_values], d_raw[:, n_values : len(by_raw)]
+    seen = torch.cat([x, inputs.prev_carry[..., H:]], 2).view(T * B, -1)
+    hidden = inputs.hidden.view(T * B, H)
     return RecurrenceGradients(
-        x=(dz @ inputs.x_weight).view(x.shape),
-        x_weight=dz.T @ x.reshape(T * B, -1),
-        bias=dz.sum(0),
-        carry_weight=dz.T @ inputs.prev_carry.view(T * B, S),
-        value_weight=dv.T @ hidden,
-        value_bias=dv.sum(0),
-        gate_weight=dg.T @ hidden,
-        gate_bias=dg.sum(0),
+        x=(d_blocks @ over_x).view(x.shape),
         h=d_carry[:, :H].clone(),
         c=d_c,
         read=d_carry[:, H:].clone(),
         initial=d_initial,
         strengths=d_strengths,
+        **weight_gradients(inputs, seen, hidden, d_blocks, d_values, d_gates),
     )
+
+
+def _weights_of_all_blocks(
+    inputs: RecurrenceInput | RecurrenceBackwardInput, K: int
+) -> tuple[Tensor, Tensor]:
+    """Weights over x [K, I] and over h and the reads [K, S], 0 where a block has none."""
+    other = K - len(inputs.weight_hh)
+    over_seen = nn.functional.pad(inputs.weight_ih, (0, 0, 0, other))
+    over_h = nn.functional.pad(inputs.weight_hh, (0, 0, other, 0))
+    width = inputs.x.shape[2]
+    over_x, over_reads = over_seen[:, :width], over_seen[:, width:]
+    return over_x, torch.cat([over_h, over_reads], 1)
 
 
 def _copy(x: Tensor) -> Tensor:
