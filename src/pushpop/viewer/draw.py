@@ -41,6 +41,8 @@ MOST_FRAMES = 160
 STEP, HOLD = 250, 3000  # milliseconds: of a step, of the last frame
 APART = 8  # the least difference between two colours of an animation, of 255
 PALE = 0.7  # how much of a source symbol is white before it is read
+LONGEST_NAME = 20  # letters of a source symbol beside its row of attention
+LETTER, LABELLED = 0.056, 0.08  # inches: a letter's width on a band; how thick a band has a label
 NAMED = 0.5  # the weight from which on a symbol stands at a position
 SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "pushpop",
@@ -145,7 +147,8 @@ def draw(trace: Trace) -> Figure:
     panels: list[Panel] = [(0.62, partial(_symbols, trace=trace, colour=colour))]
     for number, memory in enumerate(memories, start=1):
         panels += _memory_panels(memory, colour, f" {number}" if trace.others else "")
-    if any(step.attention for step in trace.steps):
+    attends = any(step.attention for step in trace.steps)
+    if attends:
         height = min(2.0, 0.16 * len(trace.source))
         panels.append((height, partial(_attention, trace=trace, colour=colour)))
     heights = [height for height, _ in panels]
@@ -158,7 +161,9 @@ def draw(trace: Trace) -> Figure:
     figure = Figure(figsize=(wide, sum(heights) + below))
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     bars = [bar for memory in memories for row in gate_rows(memory) for bar in row]
-    labels = min(2.0, 0.75 + max(0, max((len(bar.label) for bar in bars), default=0) - 5) / 24)
+    names = [_cut(symbol, LONGEST_NAME) for symbol in trace.source] if attends else []
+    letters = max(map(len, [*names, *(bar.label for bar in bars)]), default=0)
+    labels = min(2.0, 0.75 + max(0, letters - 5) / 24 + 0.15 * attends)
     figure.subplots_adjust(left=labels / figure.get_figwidth(), right=0.99, hspace=0.08,
                            bottom=(below - 0.35) / figure.get_figheight(),
                            top=1 - 0.35 / figure.get_figheight())  # fmt: skip
@@ -215,7 +220,7 @@ def _memory_panels(trace: Trace, colour: Colour, number: str) -> list[Panel]:
 
 def _symbols(ax: Axes, trace: Trace, colour: Colour) -> None:
     n_steps, right = len(trace.steps), {True: None, False: WRONG, None: None}
-    column = (ax.figure.get_figwidth() - 0.9) / n_steps  # type: ignore[union-attr]
+    column = _column(ax, trace)
     shown = max(3, int(15 * column))  # letters
     longest = min(shown, max(len(step.symbol) for step in trace.steps))
     size = min(8.0 if n_steps <= 40 else 6.0, 62 * column / longest)
@@ -231,11 +236,20 @@ def _symbols(ax: Axes, trace: Trace, colour: Colour) -> None:
             )  # fmt: skip
             if n_steps <= READABLE:
                 text = f"×{symbol}" if edge else symbol
-                text = text if len(text) <= shown + 1 else f"{text[:shown]}…"
+                text = _cut(text, shown + 1)
                 ax.text(t + 0.5, y + 0.47, text, ha="center", va="center", fontsize=size,
                         family="monospace", color=INK)  # fmt: skip
     ax.set_ylim(0, 2)
     ax.set_yticks([1.5, 0.5], ["in", "out"])
+
+
+def _column(ax: Axes, trace: Trace) -> float:
+    """The width of a step in inches."""
+    return (ax.figure.get_figwidth() - 0.9) / len(trace.steps)  # type: ignore[union-attr]
+
+
+def _cut(text: str, letters: int) -> str:
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 def _bands(ax: Axes, trace: Trace, colour: Colour, number: str) -> None:
@@ -252,14 +266,17 @@ def _bands(ax: Axes, trace: Trace, colour: Colour, number: str) -> None:
         steps = [windows[0].step, *(window.step + 1 for window in windows)]
         for edges in ([w.low for w in windows], [w.high for w in windows]):
             ax.stairs(edges, steps, baseline=None, color=INK, linewidth=1.1 if thick else 0.6)
+    # A band's symbol stands where the band begins, or later, where it is thick enough.
     named: set[int] = set()
+    inches = ax.get_position().height * ax.figure.get_figheight() / (layout.high - layout.low)  # type: ignore[union-attr]
+    ends = {span.cell: span.stop for span in layout.spans}
     for span in layout.spans if thick else ():
-        # A band's symbol stands where the band begins, or later, where it is thick enough.
-        if span.cell not in named and span.high - span.low >= 0.25:
+        letters = int((ends[span.cell] - span.start) * _column(ax, trace) / LETTER)
+        if span.cell not in named and (span.high - span.low) * inches >= LABELLED and letters > 2:
             named.add(span.cell)
-            ax.text(span.start + 0.12, (span.low + span.high) / 2, trace.cells[span.cell].symbol,
-                    va="center", clip_on=True, fontsize=6.5, family="monospace",
-                    color=INK)  # fmt: skip
+            symbol = _cut(trace.cells[span.cell].symbol, letters)
+            ax.text(span.start + 0.12, (span.low + span.high) / 2, symbol, va="center",
+                    clip_on=True, fontsize=6.5, family="monospace", color=INK)  # fmt: skip
     ax.set_label("intervals")
     ax.set_ylim(layout.low - 0.05, layout.high + 0.05)
     ax.set_ylabel(f"memory{number}", color=SOFT)
@@ -328,9 +345,10 @@ def _attention(ax: Axes, trace: Trace, colour: Colour) -> None:
             faces.append(tuple(part + (1 - part) * pale for part in face))
     ax.add_collection(PolyCollection(boxes, facecolors=faces, edgecolors=PAPER, linewidths=0.3))
     ax.set_ylim(len(trace.source), 0)
-    names = len(trace.source) <= 16
-    ax.set_yticks([place + 0.5 for place in range(len(trace.source))] if names else [],
-                  trace.source if names else [], fontsize=7, family="monospace")  # fmt: skip
+    names = [_cut(symbol, LONGEST_NAME) for symbol in trace.source]
+    names = names if len(names) <= 16 else []
+    places = [place + 0.5 for place in range(len(names))]
+    ax.set_yticks(places, names, fontsize=7, family="monospace")
     ax.set_ylabel("attention", color=SOFT, fontsize=8)
 
 

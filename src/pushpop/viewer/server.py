@@ -210,9 +210,9 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
         version="1",
         docs_url=None,  # its page would come from another host
         redoc_url=None,
+        exception_handlers=PROBLEMS,
     )
     app.add_middleware(Guard, hosts=list(hosts))
-    _answer_problems(app)
     tasks = {name: make() for name, make in TASKS.items()}
     pages = local_docs()
     listed = Models(
@@ -303,24 +303,12 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
     return app
 
 
-def _answer_problems(app: FastAPI) -> None:
-    """Everything that goes wrong is answered with {"error": what and what was expected}."""
-
-    @app.exception_handler(InputError)
-    def input_error(request: Request, error: InputError) -> JSONResponse:
-        return problem(422, str(error))
-
-    @app.exception_handler(RequestValidationError)
-    def not_as_described(request: Request, error: RequestValidationError) -> JSONResponse:
-        return problem(422, "; ".join(map(_explain, error.errors()[:3])))
-
-    @app.exception_handler(HTTPException)
-    def http_error(request: Request, error: HTTPException) -> JSONResponse:
-        if error.status_code == 400:  # FastAPI's answer to a body that is no text at all
-            return problem(422, "the request is not JSON in UTF-8")
-        answer = problem(error.status_code, str(error.detail))
-        answer.headers.update(error.headers or {})
-        return answer
+def _http_error(request: Request, error: Any) -> JSONResponse:
+    if error.status_code == 400:  # FastAPI's answer to a body that is no text at all
+        return problem(422, "the request is not JSON in UTF-8")
+    answer = problem(error.status_code, str(error.detail))
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 def problem(status: int, text: str) -> JSONResponse:
@@ -329,11 +317,22 @@ def problem(status: int, text: str) -> JSONResponse:
     return JSONResponse({"error": clean}, status_code=status)
 
 
-def _explain(error: Mapping[str, Any]) -> str:
-    place = ".".join(str(part) for part in error["loc"][1:])
-    if error["type"] == "json_invalid":
-        return f"the request is not JSON: {error.get('ctx', {}).get('error', error['msg'])}"
-    return f"{place or 'the request'}: {error['msg']}"
+PROBLEMS: dict[int | type[Exception], Any] = {
+    InputError: lambda _, error: problem(422, str(error)),
+    RequestValidationError: lambda _, error: problem(422, _explain(error.errors())),
+    HTTPException: _http_error,
+}
+"""Each is answered with {"error": what is wrong and what was expected}."""
+
+
+def _explain(errors: Sequence[Any]) -> str:
+    said = []
+    for error in errors[:3]:
+        place, text = ".".join(str(part) for part in error["loc"][1:]), error["msg"]
+        if error["type"] == "json_invalid":
+            place, text = "the request is not JSON", error.get("ctx", {}).get("error", text)
+        said.append(f"{place or 'the request'}: {text}")
+    return "; ".join(said)
 
 
 def _find(what: str, name: str, known: Mapping[str, Any]) -> Any:

@@ -210,7 +210,8 @@ def trace(
         run = _tag(model, example)
     else:
         run = _transduce(model, example, max_length)
-    form, target = model.text, example.target
+    form, target, between = model.text, example.target, {"chars": "", "spaces": " "}
+    separators = (" ", " ") if form is None else (between[form.source], between[form.target])
     run_facts: dict[str, Any] = {
         "model": name,
         "task": task,
@@ -219,17 +220,11 @@ def trace(
         "output": run.written,
         "finished": run.finished,
         "right": None if target is None else run.finished and run.written == target,
-        "separators": (" ", " ")
-        if form is None
-        else (_between(form.source), _between(form.target)),
+        "separators": separators,
         "without_memory": run.without_memory,
     }
     first, *others = (Trace(**run_facts, **run.part_of(memory)) for memory in run.recorder.finish())
     return replace(first, others=tuple(others))
-
-
-def _between(symbols: str) -> str:
-    return "" if symbols == "chars" else " "
 
 
 class _Run:
