@@ -52,6 +52,18 @@ def test_it_drives_a_memory_rnn(lengths: list[int] | None) -> None:
     assert all(p.grad is not None and p.grad.isfinite().all() for p in rnn.parameters())
 
 
+def test_reads_of_a_wrong_shape_are_refused_in_words() -> None:
+    class Wide(Averager):
+        def run_step(self, *given: Any) -> tuple[Tensor, TensorState]:
+            reads, state = super().run_step(*given)
+            return torch.cat([reads, reads], dim=-1), state
+
+    with pytest.raises(
+        ValueError, match=r"Wide: reads must be \[B, R, D\] = \[4, 2, 3\]; got \[4, 2, 6\]"
+    ):
+        MemoryRNN(5, 8, Wide(3))(torch.randn(6, 4, 5))
+
+
 def test_steps_equal_the_sequence() -> None:
     rnn = MemoryRNN(5, 8, Averager(3), num_layers=2)
     x = torch.randn(6, 3, 5)

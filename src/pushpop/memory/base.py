@@ -191,10 +191,17 @@ class Memory(nn.Module, Generic[S]):
         where somebody hung a hook on it."""
         if state is None:
             state = self.empty(len(values), device=values.device, dtype=values.dtype)
-        if not has_hooks(self):
-            return self.run_step(values, gates, state)
-        reads, state = self.run(values[None], gates[None], state)
-        return reads[0], state
+        if has_hooks(self):
+            reads, state = self.run(values[None], gates[None], state)
+            reads = reads[0]
+        else:
+            reads, state = self.run_step(values, gates, state)
+        if reads.numel() != len(values) * self.reads * self.width:  # of a memory of one's own
+            raise ValueError(
+                f"{type(self).__name__}: reads must be [B, R, D] = [{len(values)}, {self.reads}, "
+                f"{self.width}]; got {list(reads.shape)}"
+            )
+        return reads, state
 
     def squash(self, logits: Tensor) -> Tensor:
         """Any numbers [..., G] as gates [..., G]. By default each by itself, with a sigmoid."""
