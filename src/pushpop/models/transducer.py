@@ -169,7 +169,7 @@ class Transducer(nn.Module):
 
         Sums over parts of a batch add up to the whole's, and so do the numbers.
         """
-        return self.objective(batch, noise=noise, attend=attend)[1]
+        return self._objective(batch, 0.0, noise, attend)[1]
 
     def objective(
         self,
@@ -183,6 +183,11 @@ class Transducer(nn.Module):
         With `smoothing`, that share of the wanted probability is spread over all symbols; `noise`
         is on the gates; a model that is not to `attend` does without its attention.
         """
+        return self._objective(batch, smoothing, noise, attend)
+
+    def _objective(
+        self, batch: Batch, smoothing: float, noise: NoiseLevels | None, attend: bool
+    ) -> tuple[Tensor, Likelihood]:
         logits = self.scored_logits(batch, noise, attend)
         wanted = batch.outputs[batch.mask]
         loss = partial(nn.functional.cross_entropy, logits, wanted, reduction="sum")
