@@ -3,13 +3,13 @@
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any, NoReturn, Self, overload
+from typing import Any, NoReturn, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from pushpop.layers.from_torch import copy_weights
+from pushpop.layers.cells import Cell, GRUCell
 from pushpop.layers.inputs import (
     NO_JIT,
     NoiseLevels,
@@ -25,6 +25,7 @@ from pushpop.layers.memory_layer import MemoryLayer, OutputSize, StartingBias
 from pushpop.layers.state import LayeredState, RNNState
 from pushpop.memory import Memory
 
+Steps = TypeVar("Steps", Tensor, PackedSequence)
 LayerState = RNNState | LayeredState
 """The state of one layer in one direction, or of several."""
 InitialState = LayerState | Tensor | tuple[Tensor, ...]
@@ -206,7 +207,7 @@ class MemoryRNN(MemoryLayer):
             **{name: getattr(trained, name) for name in shared},
             **options,
         )
-        copy_weights(trained, rnn.layers, rnn.num_directions)
+        _copy_weights(trained, rnn.layers, rnn.num_directions)
         return rnn.train(trained.training)
 
     @property
@@ -236,35 +237,15 @@ class MemoryRNN(MemoryLayer):
         """Raise: `torch.jit.script` asks for this first."""
         raise RuntimeError(NO_JIT)
 
-    @overload  # type: ignore[override]  # the layers in `further` are called with other things
-    def forward(
+    def forward(  # type: ignore[override]  # the layers in `further` are called with other things
         self,
-        x: Tensor,
+        x: Steps,
         state: InitialState | None = None,
         lengths: Tensor | Sequence[int] | None = None,
         noise: NoiseLevels | None = None,
         *,
         hx: InitialState | None = None,
-    ) -> tuple[Tensor, LayerState]: ...
-    @overload
-    def forward(
-        self,
-        x: PackedSequence,
-        state: InitialState | None = None,
-        lengths: None = None,
-        noise: NoiseLevels | None = None,
-        *,
-        hx: InitialState | None = None,
-    ) -> tuple[PackedSequence, LayerState]: ...
-    def forward(
-        self,
-        x: Tensor | PackedSequence,
-        state: InitialState | None = None,
-        lengths: Tensor | Sequence[int] | None = None,
-        noise: NoiseLevels | None = None,
-        *,
-        hx: InitialState | None = None,
-    ) -> tuple[Tensor | PackedSequence, LayerState]:
+    ) -> tuple[Steps, LayerState]:
         """x [T, B, I] (or [T, I], or packed) -> output [T, B, O] (or as x is) and the state.
 
         With `lengths` [B], steps from lengths[b] on are padding of row b: its output there is 0 and
@@ -278,10 +259,17 @@ class MemoryRNN(MemoryLayer):
             if state is not None:
                 raise ValueError("state and hx are two names of one argument; both were given")
             state = hx
-        if isinstance(x, PackedSequence):
-            if lengths is not None:
-                raise ValueError("lengths were given with a PackedSequence, which has its own")
-            return self._forward_packed(x, state, noise)
+        run: Any = self._forward_packed if isinstance(x, PackedSequence) else self._forward_padded
+        output, after = run(x, state, lengths, noise)
+        return output, after
+
+    def _forward_padded(
+        self,
+        x: Tensor,
+        state: InitialState | None,
+        lengths: Tensor | Sequence[int] | None,
+        noise: NoiseLevels | None,
+    ) -> tuple[Tensor, LayerState]:
         axes = "[B, T, I]" if self.batch_first else "[T, B, I]"
         check_input(x, (2, 3), f"{axes} or [T, I]", ("I", self.input_size), self.h0)
         if x.dim() == 2:
@@ -345,9 +333,11 @@ class MemoryRNN(MemoryLayer):
             return x, after
 
     def _forward_packed(
-        self, x: PackedSequence, state: InitialState | None, noise: NoiseLevels | None
+        self, x: PackedSequence, state: InitialState | None, lengths: Any, noise: NoiseLevels | None
     ) -> tuple[PackedSequence, LayerState]:
         """In the order of the packed rows, which the output must keep."""
+        if lengths is not None:
+            raise ValueError("lengths were given with a PackedSequence, which has its own")
         sizes = x.batch_sizes
         padded = pad(PackedSequence(x.data, sizes), len(sizes))
         lengths = real_steps(sizes, padded.shape[1]).sum(0)
@@ -440,3 +430,31 @@ def _reversed(x: Tensor, ragged: Ragged | None) -> Tensor:
     if ragged is None:
         return x.flip(0)
     return x.gather(0, ragged.reversed_steps[..., None].expand_as(x))
+
+
+@torch.no_grad()
+def _copy_weights(trained: nn.RNNBase, layers: Sequence[MemoryLayer], directions: int) -> None:
+    """Have each layer and direction compute what that of `trained` does.
+
+    The first state becomes 0, and so do the weights over what memories give: they have no say until
+    training moves those weights.
+    """
+    for place, layer in enumerate(layers):
+        cell = layer.cell
+        assert isinstance(cell, Cell)
+        suffix = f"_l{place // directions}" + ("_reverse" if place % directions else "")
+        cell.weight_ih.zero_()
+        cell.weight_ih[:, : layer.input_size] = getattr(trained, f"weight_ih{suffix}")
+        cell.weight_hh.copy_(getattr(trained, f"weight_hh{suffix}"))
+        for start in (layer.h0, layer.c0):
+            if start is not None:
+                start.zero_()
+        if not trained.bias:
+            continue
+        assert cell.bias is not None
+        over_x, over_h = (getattr(trained, f"bias_{side}{suffix}") for side in ("ih", "hh"))
+        if isinstance(cell, GRUCell):  # a gate multiplies h's share of the candidate, and its bias
+            over_h, over_candidate = over_h.split([2 * layer.hidden_size, layer.hidden_size])
+            over_h = torch.cat([over_h, torch.zeros_like(over_candidate)])
+            cell.bias_hn = nn.Parameter(over_candidate.clone())
+        cell.bias.copy_(over_x + over_h)

@@ -32,8 +32,20 @@ from pushpop.layers.backends import (
     shifts_of,
     weight_gradients,
 )
+from pushpop.layers.backends.fused.kernels import (
+    BACKWARD,
+    FORWARD,
+    CellBackward,
+    CellForward,
+    GatesBackward,
+    GatesForward,
+    gates_backward,
+    gates_forward,
+)
+from pushpop.layers.backends.fused.mixing import MixingBackwardDriver, MixingDriver
 from pushpop.layers.backends.products import Product, product
 from pushpop.layers.inputs import real_steps
+from pushpop.memory.backends.fused import walk
 from pushpop.memory.operators import final_of, log_of
 from pushpop.memory.state import as_array
 
@@ -48,8 +60,6 @@ def run_recurrence(inputs: RecurrenceInput) -> RecurrenceOutput:
         _run_forward(inputs, out, memory, softmax_over=0)
         memory.write_final(out)
     else:
-        from pushpop.layers.backends.fused.mixing import MixingDriver
-
         with flushed_denormals():
             _run_forward(inputs, out, MixingDriver(shifts, inputs, out), len(shifts.shifts))
     return out
@@ -61,8 +71,6 @@ def run_recurrence_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradie
     if shifts is None:
         memory = WalkBackwardDriver(inputs, grads) if inputs.memory else NoMemory(inputs)
         return _run_backward(inputs, grads, memory, softmax_over=0)
-    from pushpop.layers.backends.fused.mixing import MixingBackwardDriver
-
     with flushed_denormals():
         mixing = MixingBackwardDriver(shifts, inputs, grads)
         return _run_backward(inputs, grads, mixing, len(shifts.shifts))
@@ -74,13 +82,6 @@ def _run_forward(
     """Run the loop and fill `out`; `softmax_over` gates at a time are a softmax, 0: each is a
     sigmoid.
     """
-    from pushpop.layers.backends.fused.kernels import (
-        FORWARD,
-        CellForward,
-        GatesForward,
-        gates_forward,
-    )
-
     x, sizes, carry = inputs.x, inputs.sizes, out.carry
     cell_noise = inputs.cell_noise
     (T, B, width), (J, H), K = x.shape, inputs.weight_hh.shape, len(inputs.bias)
@@ -168,13 +169,6 @@ def _run_backward(
     inputs: RecurrenceBackwardInput, grads: BackwardBuffers, memory: Any, softmax_over: int
 ) -> RecurrenceGradients:
     """Undo the loop: all gradients. The memory undoes its steps in between."""
-    from pushpop.layers.backends.fused.kernels import (
-        BACKWARD,
-        CellBackward,
-        GatesBackward,
-        gates_backward,
-    )
-
     x, sizes, cell, hidden = inputs.x, inputs.sizes, inputs.cell, inputs.hidden
     d_carry, d_c, d_blocks = grads.d_carry, grads.d_c, torch.empty_like(inputs.activations)
     (T, B, H), J, K = hidden.shape, len(inputs.weight_hh), d_blocks.shape[1]
@@ -273,9 +267,6 @@ class WalkDriver:
     """One of the paper's memories, by the walk over live cells."""
 
     def __init__(self, inputs: RecurrenceInput, out: RecurrenceOutput) -> None:
-        from pushpop.memory.backends.fused import walk
-
-        self._kernels = walk
         (self._kind,), H = inputs.memory, inputs.h.shape[1]
         T, R, E, _ = out.values.shape
         self._cells = walk.begin(self._kind, T, E, as_array(inputs.strengths))
@@ -290,20 +281,17 @@ class WalkDriver:
 
     def step(self, t: int, sequences: int) -> None:
         """Step t of the first `sequences` sequences."""
-        self._kernels.step(self._kind, t, sequences, *self._step_arguments)
+        walk.step(self._kind, t, sequences, *self._step_arguments)
 
     def write_final(self, out: RecurrenceOutput) -> None:
         """Write down the final cells."""
-        self._kernels.finish(self._cells, self._log, tuple(map(as_array, final_of(out))))
+        walk.finish(self._cells, self._log, tuple(map(as_array, final_of(out))))
 
 
 class WalkBackwardDriver:
     """The backward pass of a `WalkDriver`."""
 
     def __init__(self, inputs: RecurrenceBackwardInput, grads: BackwardBuffers) -> None:
-        from pushpop.memory.backends.fused import walk
-
-        self._kernels = walk
         (self._kind,), H = inputs.memory, inputs.hidden.shape[2]
         T, R, E, D = inputs.values.shape
         grad_final = inputs.grad_strengths
@@ -327,12 +315,12 @@ class WalkBackwardDriver:
 
     def step(self, t: int, sequences: int) -> None:
         """Undo step t of the first `sequences` sequences."""
-        self._kernels.step_backward(self._kind, t, sequences, *self._step_arguments)
+        walk.step_backward(self._kind, t, sequences, *self._step_arguments)
 
     def finish(self) -> tuple[Tensor, Tensor]:
         """The gradients of the initial values and strengths."""
         grad_strengths = self._grad_initial.new_zeros(self._grad_initial.shape[:2])
-        self._kernels.finish_backward(self._cells, as_array(grad_strengths).reshape(-1))
+        walk.finish_backward(self._cells, as_array(grad_strengths).reshape(-1))
         return self._grad_initial, grad_strengths
 
 

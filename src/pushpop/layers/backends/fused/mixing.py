@@ -2,17 +2,19 @@
 memories' CPU kernels.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pushpop.layers.backends import RecurrenceBackwardInput, RecurrenceInput, RecurrenceOutput
-from pushpop.layers.backends.fused.loop import BackwardBuffers
 from pushpop.memory.backends.fused.mixing import EMPTY, Step, move, move_backward
 from pushpop.memory.base import CHECKPOINT_EVERY, Shifts
 from pushpop.memory.state import as_array
+
+if TYPE_CHECKING:
+    from pushpop.layers.backends.fused.loop import BackwardBuffers
 
 
 class _MixingSteps:
@@ -113,7 +115,7 @@ class MixingBackwardDriver:
     """The backward pass of a `MixingDriver`."""
 
     def __init__(
-        self, shifts: Shifts, inputs: RecurrenceBackwardInput, grads: BackwardBuffers
+        self, shifts: Shifts, inputs: RecurrenceBackwardInput, grads: "BackwardBuffers"
     ) -> None:
         steps = _MixingSteps(shifts, inputs, inputs, buffers=CHECKPOINT_EVERY)
         T, R, _, D = inputs.values.shape
