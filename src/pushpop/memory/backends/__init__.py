@@ -62,7 +62,7 @@ class Backend(ABC):
         """
         wide = strength_dtype(values.dtype)
         state = empty_state(values, *values.shape[1::2]) if state is None else state
-        if len(values) == 0:
+        if values.shape[0] == 0:
             return values.clone(), state
         first = state._materialise()
         first = Cells(first.values, first.strengths.to(wide))
