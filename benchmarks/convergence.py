@@ -5,7 +5,7 @@
 
 FOLDER holds the paper's rows (by default results/mini). For each task: the batches after which the
 best memory first reaches the lowest training perplexity that any LSTM of the same folder reaches,
-beside the batches that the LSTM needs for it.
+beside the batches that the LSTM needs for it. A row is the run that a report shows.
 """
 
 import sys
@@ -18,7 +18,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from machine import write_results
-from pushpop.experiments.paper import PAPER_TASKS
+from pushpop.experiments.paper import PAPER_TASKS, choose
 from pushpop.experiments.runs import read_results
 
 COLOURS = {"stack": "#b5442c", "queue": "#0b7a75", "deque": "#6b4fa0"}
@@ -32,7 +32,8 @@ def main() -> None:
     root = Path(__file__).parents[1]
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else root / "results" / "mini"
     curves: dict[str, dict[str, Curve]] = {}
-    for run in read_results(folder):
+    chosen = [row.run for row in choose(read_results(folder)) if row.run is not None]
+    for run in sorted(chosen, key=lambda run: run.name):
         reported = [(r["step"], r["perplexity"]) for r in run.metrics if "perplexity" in r]
         curves.setdefault(run.config.task, {})[run.model] = reported
     rows = [compare(task, curves[task]) for task in PAPER_TASKS]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pushpop.experiments.chomsky import best_published, score_rows
-from pushpop.experiments.paper import paper_results
+from pushpop.experiments.paper import choose, paper_results
 from pushpop.experiments.runs import read_results
 
 ROOT = Path(__file__).parents[2]
@@ -50,19 +50,29 @@ def results_table() -> str:
     lengths = {row["model"]: row for row in results("shipped_lengths")["models"]}
     paper = paper_results()
     rows = [["task", "memory", "seeds solved", "65-128", "1,024", "10,000"]]
-    rows[0] += ["paper's protocol, small", "paper, 65-128", "paper's best LSTM, 65-128"]
-    small = {(row.config.task, row.model): row for row in read_results(ROOT / "results" / "mini")}
+    rows[0] += ["paper's protocol", "paper, 65-128", "paper's best LSTM, 65-128"]
+    protocol = {**protocol_figures("mini", " (small)"), **protocol_figures("paper")}
     ours = read_results(ROOT / "results" / "ours")
     for name in MODELS:
         task, _, memory = name.rpartition("-")
         seeds = [run for run in ours if (run.config.task, run.model) == (task, memory)]
         solved = sum(run.solved for run in seeds)
         figures = [f"{lengths[name][length]:.2f}" for length in ("65-128", "1024", "10000")]
-        figures.append(f"{small[task, memory].accuracies['test']['coarse']:.2f}")
+        figures.append(protocol[task, memory])
         lstm = max(paper[task, f"lstm{layers}"].test_coarse for layers in (1, 2, 4, 8))
         figures += [f"{printed:.2f}" for printed in (paper[task, memory].test_coarse, lstm)]
         rows.append([TASKS[task], memory, f"{solved} of {len(seeds)}", *figures])
     return markdown(rows)
+
+
+def protocol_figures(folder: str, mark: str = "") -> dict[tuple[str, str], str]:
+    """Coarse accuracy on test lengths of the finished rows of a folder, if there is one."""
+    path = ROOT / "results" / folder
+    return {
+        (row.task, row.model): f"{row.run.accuracies['test']['coarse']:.2f}{mark}"
+        for row in (choose(read_results(path)) if path.exists() else ())
+        if row.status == "finished"
+    }
 
 
 def chomsky_sentence() -> str:

@@ -31,7 +31,6 @@ def test_the_papers_table_has_35_rows() -> None:
         ("table", 35),
         ("mini", 210),
         ("drift", 300),
-        ("miniseeds", 30),
         ("natural", 10),
         ("ours", 50),
         ("unseen", 18),

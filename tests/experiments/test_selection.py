@@ -82,3 +82,19 @@ def test_solved_is_the_first_test_at_99_per_cent_of_training_and_test_lengths(
     tests = [(2, 1, 0.98), (2, 0.98, 1), (2, 0.99, 0.99), (2, 0, 0.5)]
     assert read_run(fabricate(tmp_path / "a", tests)).solved_at == 3000
     assert read_run(fabricate(tmp_path / "b", [(2, 1, 0.98)])).solved_at is None
+
+
+def test_a_row_that_a_sweep_has_not_finished_stays_with_the_folder_that_has(tmp_path: Path) -> None:
+    good, drift = [(3.0, 0, 0), (1.5, 0.5, 0.2), (1.1, 1, 1)], {"push_bias": "drift"}
+    for task, rungs in (("copy", (1, 1, 3)), ("flip", (1, 1, 2))):
+        fabricate(tmp_path / "table" / task, [(2.0, 0.1, 0.1)], task=task, memory="queue")
+        for seed, rung in enumerate(rungs):
+            run, options = tmp_path / "paper" / f"{task}{seed}", {"task": task, "seed": seed}
+            fabricate(run, good[:rung], memory="queue", **options, **drift)
+    rows = {c.task: c for c in choose(read_results(tmp_path)) if c.run}
+    names = {task: (c.run.name, c.status, c.rung) for task, c in rows.items() if c.run}
+    assert names == {
+        "copy": ("paper/copy2", "finished", 3),
+        "flip": ("table/flip", "finished", None),
+    }
+    assert len(rows["flip"].candidates) == 4

@@ -26,8 +26,8 @@ class Sweep(Command):
     """
 
     preset: str = argument(
-        "ours, unseen, ours-lstm, mini, miniseeds, natural, drift, chomsky, table, paper, "
-        "paper-grid, smoke, or a file",
+        "ours, unseen, ours-lstm, mini, natural, drift, chomsky, table, paper, paper-grid, smoke, "
+        "or a file",
     )
     out: str = option("", "the folder of the run directories; by default runs/PRESET")
     workers: int = option(

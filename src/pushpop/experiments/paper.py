@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from math import inf
-from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from pushpop.errors import InputError
@@ -68,20 +67,23 @@ class Choice:
     recipe: str
     task: str
     model: str
-    run: RunRecord | None
+    run: RunRecord | None = None
     candidates: tuple[RunRecord, ...] = ()
     rungs: tuple[int, ...] = ()
 
     @property
     def status(self) -> str:
-        """missing, unfinished or finished; with halving, once a candidate has ended that was
-        selected for the last rung, or the best has converged."""
+        """missing, unfinished or finished; with halving, once a candidate of the same sweep has
+        ended the last rung, or the run has converged."""
         if self.run is None:
             return "missing"
-        ended = [run for run in self.candidates if run.report and folder_of(run) == self.folder]
-        last = [run for run in ended if not self.rungs or run.config.steps == self.rungs[-1]]
-        converged = self.run.report is not None and self.run.report["stopped_by"] != "steps"
-        return "finished" if self.run.report and (last or converged) else "unfinished"
+        if self.run.report is None:
+            return "unfinished"
+        if not self.rungs or self.run.report["stopped_by"] != "steps":
+            return "finished"
+        last = [run for run in self.candidates if run.config.steps == self.rungs[-1]]
+        ended = any(run.report and folder_of(run) == self.folder for run in last)
+        return "finished" if ended else "unfinished"
 
     @property
     def folder(self) -> str:
@@ -98,7 +100,7 @@ class Choice:
 
 def folder_of(run: RunRecord) -> str:
     """The folder of a run below that of the report."""
-    return PurePosixPath(run.name).parent.as_posix().removeprefix(".")
+    return run.name.rpartition("/")[0]
 
 
 def choose(runs: Sequence[RunRecord], own_lengths: Sequence[RunRecord] = ()) -> list[Choice]:
@@ -108,8 +110,19 @@ def choose(runs: Sequence[RunRecord], own_lengths: Sequence[RunRecord] = ()) -> 
     sweep of small runs, all may stand, beside the rows of the tasks that occur. Runs on the
     grammars' own lengths, if given, stand in their rows instead.
     """
-    own = [run for run in own_lengths if (run.config.recipe, run.config.task) in _GRAMMAR_ROWS]
-    replaced = {_key(run) for run in own}
+
+    def key(run: RunRecord) -> tuple[str, str, str]:
+        return run.config.recipe, run.config.task, run.model
+
+    def place(key: tuple[str, ...]) -> list[tuple[int, str]]:
+        """The paper's order; what it does not have comes after."""
+        orders = (["paper"], list(PAPER_TASKS), list(PAPER_MODELS))
+        return [
+            (order.index(name), "") if name in order else (len(order), name)
+            for name, order in zip(key, orders, strict=True)
+        ]
+
+    own = [run for run in own_lengths if key(run)[:2] in [("paper", task) for task in GRAMMARS]]
     followed = [run for run in runs if in_protocol(run)]
     tasks = {run.config.task for run in (*runs, *own) if run.config.recipe == "paper"}
     if any(run.config.recipe == "paper" for run in followed):
@@ -120,33 +133,20 @@ def choose(runs: Sequence[RunRecord], own_lengths: Sequence[RunRecord] = ()) -> 
         if task in tasks
         for model in PAPER_MODELS
     }
-    for run in (*(run for run in followed or runs if _key(run) not in replaced), *own):
-        groups.setdefault(_key(run), []).append(run)
-    orders = (["paper"], list(PAPER_TASKS), list(PAPER_MODELS))
-
-    def place(key: tuple[str, ...]) -> list[tuple[int, str]]:
-        """The paper's order; what it does not have comes after."""
-        return [
-            (order.index(name), "") if name in order else (len(order), name)
-            for name, order in zip(key, orders, strict=True)
-        ]
-
+    replaced = {key(run) for run in own}
+    for run in (*(run for run in followed or runs if key(run) not in replaced), *own):
+        groups.setdefault(key(run), []).append(run)
     rungs = _rungs(list(groups.values()))
     choices = []
-    for key in sorted(groups, key=place):
-        group = sorted(groups[key], key=rank)
-        best = group[0] if group else None
-        choices.append(
-            Choice(*key, best, tuple(group), rungs.get(folder_of(best), ()) if best else ())
-        )
+    for row in sorted(groups, key=place):
+        candidates = tuple(sorted(groups[row], key=rank))
+        best: dict[str, RunRecord] = {}  # of each folder
+        for run in candidates:
+            best.setdefault(folder_of(run), run)
+        possible = [Choice(*row, best[at], candidates, rungs.get(at, ())) for at in best]
+        finished = [choice for choice in possible if choice.status == "finished"]
+        choices.append((finished or possible or [Choice(*row)])[0])
     return choices
-
-
-_GRAMMAR_ROWS = [("paper", task) for task in GRAMMARS]
-
-
-def _key(run: RunRecord) -> tuple[str, str, str]:
-    return run.config.recipe, run.config.task, run.model
 
 
 def _rungs(groups: list[list[RunRecord]]) -> dict[str, tuple[int, ...]]:

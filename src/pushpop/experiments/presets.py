@@ -14,10 +14,11 @@ Options are those of `pushpop train`, and `model`: stack, queue, deque, lstm1, l
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import pairwise, product
+from itertools import count, pairwise, product
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -156,8 +157,9 @@ def read_preset(data: Any, where: str, override: Mapping[str, Any]) -> Preset:
     axes = list(dict.fromkeys([name for row in rows for name in row] + list(grid)))
     runs: dict[str, PlannedRun] = {}
     planned = set()
-    for options in _combinations(base, rows, grid):
-        config = _config({**options, **override}, where)
+    for values, row in product(product(*grid.values()), rows):
+        options = {**base, **row, **dict(zip(grid, values, strict=True)), **override}
+        config = _config(options, where)
         if measurement.lengths and is_pairs_file(config.task):
             raise InputError(
                 f"{where}: measure: {config.task} is a file of pairs; expected tasks, of which "
@@ -169,8 +171,7 @@ def read_preset(data: Any, where: str, override: Mapping[str, Any]) -> Preset:
         if (key := identity(config)) in planned:
             raise InputError(f"{where}: {name} is in it twice")
         planned.add(key)
-        free = (f"{name}-{k}" if k > 1 else name for k in range(1, len(runs) + 2))
-        name = next(name for name in free if name not in runs)
+        name = free_name(name, runs)
         runs[name] = PlannedRun(name, config)
     title = data.get("name") or Path(where).stem
     description = " ".join(data.get("description", "").split())
@@ -179,6 +180,12 @@ def read_preset(data: Any, where: str, override: Mapping[str, Any]) -> Preset:
         order = list(dict.fromkeys(run.row for run in ordered))
         ordered.sort(key=lambda run: order.index(run.row))
     return Preset(title, description, tuple(ordered), measurement, halving)
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """A name that is not taken: copy, copy-2, copy-3..."""
+    numbered = (f"{name}-{number}" if number > 1 else name for number in count(1))
+    return next(name for name in numbered if name not in taken)
 
 
 def run_name(config: TrainConfig, axes: list[str]) -> str:
@@ -197,9 +204,7 @@ def _short(value: Any) -> str:
     if isinstance(value, list | tuple):
         nested = any(isinstance(part, list | tuple) for part in value)
         return (";" if nested else ",").join(map(_short, value))
-    if isinstance(value, float):
-        return f"{value:g}"
-    return "none" if value is None else str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
 
 
 def identity(config: TrainConfig, but: tuple[str, ...] = ()) -> str:
@@ -228,25 +233,16 @@ def _matches(config: TrainConfig, wanted: dict[str, list[str]]) -> bool:
     for name, values in wanted.items():
         if name not in options:
             raise InputError(f"only: unknown option {name!r}{did_you_mean(name, options)}")
-        option = options[name]
-        if str(option).lower() not in values and not any(_equal(option, text) for text in values):
+        if not any(_equal(options[name], text) for text in values):
             return False
     return True
 
 
 def _equal(option: Any, text: str) -> bool:
-    try:
-        return isinstance(option, int | float) and float(text) == option
-    except ValueError:
-        return False
-
-
-def _combinations(
-    base: dict[str, Any], rows: list[dict[str, Any]], grid: dict[str, list[Any]]
-) -> Iterator[dict[str, Any]]:
-    for values in product(*grid.values()):
-        for row in rows:
-            yield {**base, **row, **dict(zip(grid, values, strict=True))}
+    with suppress(ValueError):  # 1e-3 is 0.001
+        if isinstance(option, int | float) and float(text) == option:
+            return True
+    return str(option).lower() == text
 
 
 def _config(options: dict[str, Any], where: str) -> TrainConfig:

@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -25,6 +26,7 @@ from pushpop.experiments.figures import accuracy_by_length, convergence, inline,
 from pushpop.experiments.paper import (
     AGREEMENT,
     GRAMMARS,
+    GRID,
     NOT_LEARNT,
     PAPER_MODELS,
     PAPER_TASKS,
@@ -51,6 +53,8 @@ Row = dict[str, Any]
 Figures = dict[str, tuple[str, str]]
 """A title and an SVG by name."""
 
+RULES = (resources("pushpop.experiments") / "selection.html").read_text("utf-8").rstrip()
+"""How the runs of the paper's table are chosen."""
 NO_FIGURES = "no figures: they need matplotlib (pip install 'pushpop[plot]')"
 PAPER_COLUMNS = ("paper's train", "paper's test")
 SOLVED_NOTE = f"coarse accuracy of {SOLVED_ACCURACY} or more on both lengths"
@@ -393,14 +397,9 @@ def caption(rows: list[Row]) -> str:
 
 def size_table() -> Table:
     """The paper's model sizes beside ours."""
+    headers = ("model", "hidden", "paper", "ours", "off")
     rows = [
-        {
-            "model": row.model,
-            "hidden": row.hidden,
-            "paper": row.paper,
-            "ours": f"{row.size.core:,}",
-            "off": row.off,
-        }
+        dict(zip(headers, (*row[:3], f"{row.size.core:,}", row.off), strict=True))
         for row in size_rows()
     ]
     note = (
@@ -508,17 +507,15 @@ def candidate_tables(choices: list[Choice]) -> list[Table]:
 def environment_table(runs: list[RunRecord]) -> Table:
     """What the runs were made with, and how many with the same."""
     names = ("pushpop", "torch", "numba", "numpy", "python", "machine", "threads", "commit")
-    counts: dict[tuple[str, ...], int] = {}
-    for run in runs:
-        versions = tuple(str(run.environment.get(name) or "")[:12] for name in names)
-        counts[versions] = counts.get(versions, 0) + 1
+    counts = Counter(
+        tuple(str(run.environment.get(name) or "")[:12] for name in names) for run in runs
+    )
     rows = [{**dict(zip(names, key, strict=True)), "runs": counts[key]} for key in sorted(counts)]
     return Table("environments", "What the runs were made with", "", rows)
 
 
 OPTION_COLUMNS = (
-    "task", "recipe", "memory", "layers", "hidden", "memory_width", "learning_rate", "seed", "cell",
-    "form", "push_bias", "pop_bias", "train_lengths", "test_lengths", "steps",
+    *GRID, "cell", "form", "push_bias", "pop_bias", "train_lengths", "test_lengths", "steps",
 )  # fmt: skip
 """Options that are a column of runs.csv."""
 
@@ -652,9 +649,10 @@ def to_page(
     """All of a report as one HTML page."""
     parts = [_paragraph(tables[0].note)]
     for table in tables:
-        rows = [(row["status"].replace("finished", "", row["status"] == "finished"), first)
-                for _, row, first in table.by_task()]  # fmt: skip
-        classes = [f"{'first ' * first}{status}".strip() for status, first in rows]
+        classes = [
+            f"{'first ' * first}{row['status'] * (row['status'] != 'finished')}".strip()
+            for _, row, first in table.by_task()
+        ]
         parts.append(f"<h3>{escape(table.title.replace('`', ''))}</h3>\n{to_html(table, classes)}")
     sections = [("table", "The table", "\n".join(parts))]
     for name, (title, svg) in figures.items():
@@ -667,8 +665,7 @@ def to_page(
         f"<details><summary>{escape(table.title)}</summary>{to_html(table)}</details>"
         for table in candidate_tables(choices)
     )
-    selection = "\n".join([_paragraph(RULE), _paragraph(PROTOCOL), *candidates])
-    sections.append(("selection", "How runs were chosen", selection))
+    sections.append(("selection", "How runs were chosen", "\n".join((RULES, *candidates))))
     made = environment_table(runs)
     sections.append(("made", made.title, to_html(made)))
     unfinished = sum(run.report is None for run in runs)
@@ -682,19 +679,6 @@ def to_page(
             for name, title, text in sections
         ),
     )
-
-
-RULE = (
-    "For every recipe, task and model, the run with the lowest average training perplexity (over "
-    "the batches from one report to the next, at full training length; of a finished run, that of "
-    "the model it kept) among those that differ in learning rate, size or seed. Test accuracy "
-    "plays no part."
-)
-PROTOCOL = (
-    "Candidates were trained on the lengths of their recipe (the paper's: 8-64), tested on 65-128, "
-    "and did not stop at a good test; under the paper's recipe they also have its sizes, 256 or "
-    "512 with a memory of 256, and no option but the learning rate is another."
-)
 
 
 def write_report(report: Report, out: Path) -> None:

@@ -80,14 +80,7 @@ class RunRecord:
     @property
     def perplexity(self) -> float | None:
         """Average training perplexity at full length: the kept model's, or the best so far."""
-        full = self.config.training_range[1]
-        reported = {
-            int(record["step"]): float(record["perplexity"])
-            for record in self.metrics
-            if "perplexity" in record
-            and "start" not in record  # of a race: others may have been better
-            and record.get("longest", full) >= full
-        }
+        reported = perplexities(self.config, self.metrics)
         if self.report is not None:
             until = [step for step in reported if step <= self.kept_step]
             return reported[max(until)] if until else None
@@ -111,6 +104,18 @@ class RunRecord:
         lengths and on the test lengths."""
         steps = (record["step"] for record in self.tests if is_solved(record))
         return next(steps, None)
+
+
+def perplexities(config: TrainConfig, metrics: list[dict[str, Any]]) -> dict[int, float]:
+    """Average training perplexity at full length, by the batch after which it was reported."""
+    full = config.training_range[1]
+    return {
+        int(record["step"]): float(record["perplexity"])
+        for record in metrics
+        if "perplexity" in record
+        and "start" not in record  # of a race: others may have been better
+        and record.get("longest", full) >= full
+    }
 
 
 def is_solved(accuracies: dict[str, Any]) -> bool:
@@ -223,22 +228,20 @@ def pack(runs: list[RunRecord]) -> bytes:
         for name, value in options[0].items()
         if all(other[name] == value for other in options)
     }
-    environments: list[dict[str, Any]] = []
-    for run in runs:
-        if run.environment not in environments:
-            environments.append(run.environment)
+    environments = [run.environment for run in runs]
+    environments = [one for k, one in enumerate(environments) if one not in environments[:k]]
     lines: list[dict[str, Any]] = [{"options": shared, "environments": environments}]
-    for run, its_options in zip(runs, options, strict=True):
-        lines.append(
-            {
-                "run": run.name,
-                "options": {name: its_options[name] for name in its_options if name not in shared},
-                "environment": environments.index(run.environment),
-                "report": run.report,
-                "lengths": run.lengths,
-                "metrics": thinned(run),
-            }
-        )
+    lines += [
+        {
+            "run": run.name,
+            "options": {name: its_options[name] for name in its_options if name not in shared},
+            "environment": environments.index(run.environment),
+            "report": run.report,
+            "lengths": run.lengths,
+            "metrics": thinned(run),
+        }
+        for run, its_options in zip(runs, options, strict=True)
+    ]
     out = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0) as file:
         file.writelines(f"{json.dumps(line)}\n".encode() for line in lines)

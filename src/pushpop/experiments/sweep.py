@@ -23,14 +23,21 @@ from dataclasses import dataclass, replace
 from itertools import count
 from math import inf
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID
 
 from pushpop.errors import InputError, writing
-from pushpop.experiments.presets import Halving, Measurement, PlannedRun, Preset, identity
-from pushpop.experiments.runs import find_runs, read_metrics, read_run
+from pushpop.experiments.presets import (
+    Halving,
+    Measurement,
+    PlannedRun,
+    Preset,
+    free_name,
+    identity,
+)
+from pushpop.experiments.runs import find_runs, perplexities, read_metrics, read_run
 from pushpop.training import RunDirectory, TrainConfig
 from pushpop.training.checkpoint import PARENT, Signals, saved_steps
 from pushpop.training.run import METRICS_FILE, TRAINING_FILE
@@ -91,14 +98,9 @@ class Job:
 
     def perplexity(self) -> float:
         """The lowest average training perplexity up to the rung, at full length."""
-        full = self.config.training_range[1]
-        reports = [
-            record
-            for record in read_metrics(self.directory / METRICS_FILE)
-            if "perplexity" in record and record["step"] <= self.config.steps
-        ]
-        at_full_length = (r["perplexity"] for r in reports if r.get("longest", full) >= full)
-        return min(at_full_length, default=inf)
+        reported = perplexities(self.config, read_metrics(self.directory / METRICS_FILE))
+        until = (figure for step, figure in reported.items() if step <= self.config.steps)
+        return min(until, default=inf)
 
     def saved_step(self) -> int:
         """The last batch that is saved, or -1."""
@@ -342,8 +344,7 @@ def plan(preset: Preset, runs: tuple[PlannedRun, ...], out: Path, exact: bool = 
     jobs = []
     for run in runs:
         config, before = run.config, known.get(identity(run.config))
-        names = (run.name if number == 1 else f"{run.name}-{number}" for number in count(1))
-        name = next(name for name in names if name not in taken) if before is None else before.name
+        name = free_name(run.name, taken) if before is None else before.name
         taken.add(name)
         if preset.halving is not None:
             config = replace(config, steps=preset.halving.rungs[0])
@@ -472,21 +473,17 @@ def sweep_lock(out: Path, view: SweepView) -> Iterator[int]:
         lock = open(out / LOCK, "wb")  # noqa: SIM115  closed below
     with lock:
         with suppress(ImportError):  # there are no such locks on Windows
-            _take_lock(lock, out, view)
+            import fcntl
+
+            began = time.monotonic()
+            for attempt in count():
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError:
+                    if time.monotonic() > began + LOCK_TIMEOUT:
+                        raise InputError(f"{out}: another sweep is at work there") from None
+                if attempt == 0:
+                    view.message(f"{out}: another sweep is at work there; waiting for its end")
+                time.sleep(0.2)
         yield lock.fileno()
-
-
-def _take_lock(lock: IO[bytes], out: Path, view: SweepView) -> None:
-    import fcntl
-
-    began = time.monotonic()
-    for attempt in count():
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except OSError:
-            if time.monotonic() > began + LOCK_TIMEOUT:
-                raise InputError(f"{out}: another sweep is at work there") from None
-        if attempt == 0:
-            view.message(f"{out}: another sweep is at work there; waiting for its end")
-        time.sleep(0.2)
