@@ -331,11 +331,10 @@ def make_trainer(
     """What a run trains: from the start, or as it was at a checkpoint of it."""
     start = None if checkpoint is None else checkpoint.data.get("start")
     trainer: Trainer | Race
-    if config.starts and start is None:
-        trainer = Race(config, group, data)
+    if start is not None:
+        trainer = Trainer(config.start_configs()[start - 1], group, data, start=start)
     else:
-        own = config if start is None else config.start_configs()[start - 1]
-        trainer = Trainer(own, group, data, start=start)
+        trainer = Race(config, group, data) if config.starts else Trainer(config, group, data)
     if checkpoint is not None:
         trainer.restore(checkpoint)
     return trainer
