@@ -120,26 +120,25 @@ def full_disk() -> None:
 
 def spoil_weights() -> None:
     """Make the next gradient of this rank infinite, though its loss is finite."""
-    original = Transducer.likelihood
+    original = Transducer.objective
 
     def once(self: Transducer, *given: Any) -> Any:
-        Transducer.likelihood = original  # type: ignore[method-assign]
-        nll, symbols = original(self, *given)
-        wrong = nll + (self.get_parameter("body.h0").sum() * 0).sqrt()
-        return Likelihood(wrong, symbols)
+        Transducer.objective = original  # type: ignore[method-assign]
+        loss, likelihood = original(self, *given)
+        return loss + (self.get_parameter("body.h0").sum() * 0).sqrt(), likelihood
 
-    Transducer.likelihood = once  # type: ignore[method-assign]
+    Transducer.objective = once  # type: ignore[method-assign]
 
 
 def spoil_loss() -> None:
-    original = Transducer.likelihood
+    original = Transducer.objective
 
     def once(self: Transducer, *given: Any) -> Any:
-        Transducer.likelihood = original  # type: ignore[method-assign]
-        nll, symbols = original(self, *given)
-        return Likelihood(nll * float("nan"), symbols)
+        Transducer.objective = original  # type: ignore[method-assign]
+        loss, (nll, symbols) = original(self, *given)
+        return loss, Likelihood(nll * float("nan"), symbols)
 
-    Transducer.likelihood = once  # type: ignore[method-assign]
+    Transducer.objective = once  # type: ignore[method-assign]
 
 
 def main() -> None:
