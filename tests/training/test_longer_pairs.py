@@ -90,7 +90,7 @@ def test_few_pairs_are_all_trained_on_from_the_start(tmp_path: Path) -> None:
     assert "carried" not in report
 
 
-@pytest.mark.parametrize(("alone", "share"), [(0.0, 0.0), (0.39, 0.0), (0.4, 0.5), (0.8, 0.5)])
+@pytest.mark.parametrize(("alone", "share"), [(0.0, 0.0), (0.55, 0.0), (0.57, 0.5), (0.8, 0.5)])
 def test_attention_is_left_out_further_if_the_memory_alone_has_learnt(
     alone: float, share: float
 ) -> None:
@@ -131,3 +131,24 @@ def test_tasks_have_no_longer_pairs(options: dict[str, Any]) -> None:
     (name,) = options
     with pytest.raises(InputError, match=f"{name} is .* with task 'copy': expected a file"):
         TrainConfig(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "memories", "push_bias", "skip_attention"),
+    [
+        ({}, 2, ((0.0, 0.0), (0.66, -1.61)), 0.5),
+        ({"memory": "deque"}, 2, ((0.0, 0.0), (0.66, -1.61)), 0.5),
+        ({"memory": "queue"}, 1, None, 0.5),
+        ({"push_bias": "drift"}, 1, "drift", 0.5),
+        ({"memories": 3}, 3, None, 0.5),
+        ({"memory": "none"}, 1, None, 0.0),
+        ({"attention": False}, 2, ((0.0, 0.0), (0.66, -1.61)), 0.0),
+        ({"form": "tagger"}, 1, None, 0.0),
+    ],
+)
+def test_a_file_has_two_deques_unless_another_memory_or_start_is_asked_for(
+    options: dict[str, Any], memories: int, push_bias: Any, skip_attention: float, tmp_path: Path
+) -> None:
+    config = TrainConfig.from_dict({"task": copies(tmp_path / "a.tsv", 9, 1, 9), **options})
+    assert (config.memories, config.skip_attention) == (memories, skip_attention)
+    assert config.push_bias == push_bias

@@ -319,8 +319,7 @@ class TrainConfig:
     skip_attention: float = option(
         0.0,
         "share of the batches in which a model with attention does without, so that it learns to "
-        "use its memory; ends when plateau first halves the rate, the task is steady, or after "
-        "shorter_first if the memory has not learnt by then; 0: none",
+        "use its memory; ends after shorter_first if the memory has not learnt by then; 0: none",
         least=0,
     )
     steps: int = option(
@@ -474,14 +473,19 @@ def apply_recipe(given: Mapping[str, Any]) -> dict[str, Any]:
         )
     longest = parse_lengths(known["train_lengths"])[1]
     recipe = RECIPES[known["recipe"]](known["task"], known["memory"], longest)
-    if is_pairs_file(task):
-        recipe = {name: recipe[name] for name in recipe if name not in ONLY_FOR_TASKS}
+    is_file = is_pairs_file(task)
+    meaningless = ONLY_FOR_TASKS if is_file else ("shorter_first",)
+    recipe = {name: recipe[name] for name in recipe if name not in meaningless}
     if "starts" in recipe:  # what is given holds for all of them
         starts = parse_starts("starts", recipe["starts"])
         recipe["starts"] = "; ".join(start_text(start, without=given.keys()) for start in starts)
     values = {**DEFAULTS, **recipe, **given}
-    if not values["attention"] and "skip_attention" not in given:
-        values["skip_attention"] = 0.0
+    own_start = given.keys() & {"memories", "push_bias", "pop_bias"}
+    if own_start or values["memory"] != recipe.get("memory", values["memory"]):
+        for name in ("memories", "push_bias"):  # a recipe's are for its own memories
+            values[name] = given.get(name, DEFAULTS[name])
+    if not values["attention"] or values["memory"] == NO_MEMORY:
+        values["skip_attention"] = given.get("skip_attention", 0.0)
     return values
 
 

@@ -30,6 +30,17 @@ one end to push at and the other to pop at, as a queue: if both ends push, the f
 the middle, out of reach."""
 
 
+CARRYING: dict[str, Any] = {
+    "memories": 2,
+    "push_bias": [[0.0, 0.0], [0.66, -1.61]],
+    "skip_attention": 0.5,
+    "shorter_first": 600,
+}
+"""What makes a model with attention learn to use its memory, and so carry to longer inputs: two
+deques, one that starts as two stacks and one that starts as a queue, and batches without attention,
+for as long as the memory learns (docs/own-data.md)."""
+
+
 def paper(task: str, memory: str, longest: int) -> dict[str, Any]:
     """The defaults as they are."""
     return {}
@@ -110,6 +121,7 @@ def pairs_of(count: int) -> dict[str, Any]:
         "output_scale": 1.0,
         "encoder": "bidirectional",
         "attention": True,
+        **CARRYING,
         "dropout": 0.3,
         "label_smoothing": 0.1,
         "optimiser": "adam",
@@ -138,7 +150,9 @@ def by_count(count: int) -> dict[str, Any]:
 def labels(task: str, memory: str, longest: int) -> dict[str, Any]:
     """For files whose targets are labels, one for each source symbol: `pairs` for a tagger, which
     reads its source once."""
-    return {**pairs(task, memory, longest), "form": "tagger", "encoder": "none", "attention": False}
+    values = {**pairs(task, memory, longest), "form": "tagger"}
+    without = {"encoder": "none", "attention": False}
+    return {name: values[name] for name in values if name not in CARRYING} | without
 
 
 def lm(task: str, memory: str, longest: int) -> dict[str, Any]:

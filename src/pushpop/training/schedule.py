@@ -14,7 +14,7 @@ GAIN = 0.99
 LOST = 2
 """A perplexity above this many times the threshold of "learnt" counts as lost."""
 
-MEMORY_LEARNS = 0.5
+MEMORY_LEARNS = 0.7
 """The memory learns if this share of what is right with attention is right without it."""
 
 FEW_SYMBOLS = 16
@@ -86,12 +86,9 @@ class Progress:
         return self.steady / max(1, self.noise_rise(config))
 
     def skipped_attention(self, config: TrainConfig) -> float:
-        """The share of the batches that do without attention: none any more once validation has
-        stalled, where the plateau halves the learning rate, once the task is learnt, or where the
-        memory alone had learnt too little of the shorter pairs."""
-        has_stalled = self.rate < config.learning_rate
-        is_over = has_stalled or self.steady or not self.memory_learns
-        return 0.0 if is_over else config.skip_attention
+        """The share of the batches that do without attention: none any more where the memory alone
+        had learnt too little of the shorter pairs."""
+        return config.skip_attention if self.memory_learns else 0.0
 
     @property
     def memory_learns(self) -> bool:
