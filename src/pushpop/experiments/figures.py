@@ -175,7 +175,6 @@ def _style() -> Any:
 
 
 def _line(model: str) -> dict[str, Any]:
-    """How the curve of a model is drawn."""
     names = ("color", "marker", "linewidth", "markersize", "linestyle")
     return dict(zip(names, STYLES.get(model, (GREY, "x", 1.0, 3.5, "-")), strict=True))
 

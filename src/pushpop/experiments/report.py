@@ -122,13 +122,10 @@ def make_report(folder: Path, grammars: Path | None = None) -> Report:
     """
     all_runs, own_lengths = read_results(folder), []
     if grammars is not None:
-        all_runs = [replace(run, name=f"{folder.resolve().name}/{run.name}") for run in all_runs]
         there = grammars.resolve().name
-        own_lengths = [
-            replace(run, name=f"{there}/{run.name}")
-            for run in read_results(grammars)
-            if run.config.task in GRAMMARS
-        ]
+        own_lengths = [run for run in read_results(grammars) if run.config.task in GRAMMARS]
+        own_lengths = [replace(run, name=f"{there}/{run.name}") for run in own_lengths]
+        all_runs = [replace(run, name=f"{folder.resolve().name}/{run.name}") for run in all_runs]
     runs = [run for run in all_runs if not is_pairs_file(run.config.task)]
     if not runs:
         return _make_file_report(all_runs)
@@ -187,7 +184,6 @@ def make_report(folder: Path, grammars: Path | None = None) -> Report:
 
 
 def _make_chomsky_report(runs: list[RunRecord]) -> Report:
-    """Of runs on the Chomsky-hierarchy benchmark: its own table, and a figure a level."""
     notes = []
     try:
         figures = {
@@ -210,22 +206,14 @@ def _make_chomsky_report(runs: list[RunRecord]) -> Report:
 
 
 def _make_file_report(runs: list[RunRecord]) -> Report:
-    """Of runs on a user's own files: how right they are, and a picture of how they came there."""
     rows = []
     for run in runs:
         measured = run.report or next((x for x in reversed(run.metrics) if "valid" in x), {})
         valid = measured.get("valid", {})
-        rows.append(
-            {
-                "run": run.name,
-                "model": run.model,
-                "size": run.size,
-                "batches": f"{run.kept_step:,}",
-                "accuracy": _shown(valid.get("accuracy"), ".1%"),
-                "bits a symbol": _shown(valid.get("bits"), ".4f"),
-                "without memory": _shown(measured.get("without_memory"), ".1%"),
-            }
-        )
+        row = {"run": run.name, "model": run.model, "size": run.size}
+        row |= {"batches": f"{run.kept_step:,}", "accuracy": _shown(valid.get("accuracy"), ".1%")}
+        row |= {"bits a symbol": _shown(valid.get("bits"), ".4f")}
+        rows.append(row | {"without memory": _shown(measured.get("without_memory"), ".1%")})
     note = "On the validation pairs or lines; without memory: all reads are 0."
     files = {"table.md": f"{to_markdown(Table('table', '', note, rows))}\n{note}\n"}
     try:
@@ -269,10 +257,11 @@ def paper_table(choices: list[Choice]) -> Table:
         "rung": lambda row: _shown(row["rung"]),
         "from": lambda row: row["folder"],
     }
+    halved = any(row["rungs"] for row in rows)
     wanted = {
         "verdict": any(row["paper_verdict"] for row in rows),
-        "candidates": any(row["rungs"] for row in rows),
-        "rung": any(row["rungs"] for row in rows),
+        "candidates": halved,
+        "rung": halved,
         "from": len({row["folder"] for row in rows if row["run"]}) > 1,
     }
     columns = {name: show for name, show in columns.items() if wanted.get(name, True)}
@@ -462,7 +451,6 @@ def share_interval(successes: int, trials: int) -> tuple[float, float]:
 
 
 def _success(runs: list[RunRecord]) -> Row:
-    """How many solve their task, the interval of that share, when, the most batches, seconds."""
     finished = [run for run in runs if run.report is not None]
     solved = [run for run in finished if run.solved]
     low, high = share_interval(len(solved), len(finished)) if finished else (0.0, 1.0)
@@ -477,7 +465,6 @@ def _success(runs: list[RunRecord]) -> Row:
 
 
 def _spread(values: Sequence[float]) -> str:
-    """Least, middle and largest."""
     if not values:
         return ""
     return f"{min(values):,.0f} / {median(values):,.0f} / {max(values):,.0f}"
@@ -634,7 +621,6 @@ def _class(name: str) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """Markdown's marks of code become HTML's."""
     code = re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
     return f"<p>{code}</p>"
 
