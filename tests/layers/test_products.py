@@ -109,3 +109,22 @@ def test_the_probe_draws_no_random_numbers() -> None:
     before = torch.get_rng_state()
     products._works()
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.usefixtures("always_packed")
+def test_parts_of_a_matrix_are_multiplied_as_fast_as_matrices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """OneDNN has only a very slow way for matrices with gaps between their rows."""
+    linear, dense = products._linear, []
+
+    def watched(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        dense.append(x.is_contiguous() or x.T.is_contiguous())
+        dense.append(weight.is_contiguous() or weight.T.is_contiguous())
+        return linear(x, weight, bias)
+
+    monkeypatch.setattr(products, "_linear", watched)
+    x, weight = torch.randn(40, 30)[:, 3:20], torch.randn(50, 30)[:, 3:20]
+    torch.testing.assert_close(product(x, weight), x @ weight.T)
+    torch.testing.assert_close(product(x.T, weight[:40].T), x.T @ weight[:40])
+    assert all(dense)

@@ -52,7 +52,7 @@ class Product:
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x @ weight.T + bias, of matrices of any strides."""
     if len(x) * weight.numel() >= SMALLEST_ONCE and _packs(weight):
-        return _linear(x, weight, None if bias is None else bias.contiguous())
+        return _linear(_dense(x), _dense(weight), None if bias is None else bias.contiguous())
     return x @ weight.T if bias is None else torch.addmm(bias, x, weight.T)
 
 
@@ -62,8 +62,14 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _pack(weight: Tensor) -> Tensor:
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight)
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(_dense(weight))
     return packed
+
+
+def _dense(x: Tensor) -> Tensor:
+    """The same matrix without gaps between its rows or columns, for which oneDNN has no kernels but
+    those of its own tests, a hundred times slower."""
+    return x if x.is_contiguous() or x.T.is_contiguous() else x.contiguous()
 
 
 def _packs(weight: Tensor) -> bool:
