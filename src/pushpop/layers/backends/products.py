@@ -69,7 +69,9 @@ def _pack(weight: Tensor) -> Tensor:
 def _dense(x: Tensor) -> Tensor:
     """The same matrix without gaps between its rows or columns, for which oneDNN has no kernels but
     those of its own tests, a hundred times slower."""
-    return x if x.is_contiguous() or x.T.is_contiguous() else x.contiguous()
+    if x.is_contiguous() or x.T.is_contiguous():
+        return x
+    return x.contiguous() if x.stride(1) == 1 else x.T.contiguous().T
 
 
 def _packs(weight: Tensor) -> bool:
