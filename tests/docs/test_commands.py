@@ -125,7 +125,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for task, memory, where in (("reverse", "stack", "chomsky"), ("odds-first", "queue", "")):
         config = TrainConfig(f"chomsky/{task}", memory, steps=2, test_lengths="3-4", **small)
         train(config, runs / where / f"chomsky-{task}-{memory}-seed0")
-    shutil.copytree(ROOT / "results" / "mini", folder / "results" / "mini")
+    for sweep in ("mini", "natural"):
+        shutil.copytree(ROOT / "results" / sweep, folder / "results" / sweep)
     (folder / "docs").mkdir()
     shutil.copy(ROOT / "docs" / "results.md", folder / "docs")
     return folder

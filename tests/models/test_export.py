@@ -70,7 +70,9 @@ def test_steps_from_the_empty_memory_on_equal_torch_at_any_batch_and_length(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("body", ["deque", "both", "attention", "superposition", "tape"])
+@pytest.mark.parametrize(
+    "body", ["deque", "memories-2", "both", "attention", "superposition", "tape"]
+)
 def test_a_host_decodes_what_torch_decodes(
     body: str, example: ModuleType, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

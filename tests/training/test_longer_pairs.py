@@ -102,8 +102,9 @@ def test_attention_is_left_out_further_if_the_memory_alone_has_learnt(
 
 
 def test_patience_begins_after_the_shorter_pairs() -> None:
-    config = TrainConfig(task="pairs.tsv", recipe="paper", plateau=2, shorter_first=10)
+    config = TrainConfig(plateau=2)
     progress = Progress.start(config, epoch=2)
+    progress.shorter_first = 10
     for progress.step in (2, 4, 6, 8, 10):
         progress.validated(config, 0.5, 2.0)
     assert (progress.waited, progress.rate) == (0, config.learning_rate)

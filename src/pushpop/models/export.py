@@ -14,7 +14,7 @@ gives, or the steps' own outputs `key` of the reading, one below the other.
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -62,7 +62,7 @@ class TransducerStep(nn.Module):
         for number, head in enumerate(self.heads):
             of_head, cells = head.first_state(batch), head.memory.export_state()
             tensors = [*(part.clone() for part in of_head.parts), of_head.read.flatten(1)]
-            tensors += head.memory.export_tensors(of_head.memory)
+            tensors += _by_row(head, head.memory.export_tensors(of_head.memory), batch)
             names = ["h", *(["c"] if head.has_c else []), "read", *cells]
             suffix = number if len(self.heads) > 1 else ""
             for name, tensor in zip(names, tensors, strict=True):
@@ -106,9 +106,19 @@ def _head(head: MemoryRNN, x: Tensor, state: list[Tensor]) -> tuple[Tensor, list
     parts, (read, *before) = state[: 1 + head.has_c], state[1 + head.has_c :]
     controller = head.cell(torch.cat([x, read], dim=-1), tuple(parts) if head.has_c else parts[0])
     h = controller[0] if head.has_c else controller
+    if head.num_memories > 1:
+        before = [tensor.flatten(0, 1) for tensor in before]
     reads, after = head.memory.export_step(*head.controls(h), before)
-    carried = [*(controller if head.has_c else [h]), reads.flatten(1), *after]
+    read = reads.reshape(x.shape[0], -1)
+    carried = [*(controller if head.has_c else [h]), read, *_by_row(head, after, x.shape[0])]
     return torch.tanh(head.output(h)), carried
+
+
+def _by_row(head: MemoryRNN, tensors: Iterable[Tensor], batch: int) -> list[Tensor]:
+    """Part the cells of several memories [B M, N, ...] by the rows of the batch, [B, M, N, ...]."""
+    if head.num_memories == 1:
+        return list(tensors)
+    return [tensor.unflatten(0, (batch, head.num_memories)) for tensor in tensors]
 
 
 def export_onnx(model: Transducer, path: str | Path) -> list[Path]:
@@ -158,8 +168,9 @@ def _step_graph(model: Transducer) -> Any:
     state = step.start(B)
     for name, (tensor, axis) in state.items():
         if axis:  # some cells: 0 or 1 would not be taken for free
-            shape = (B, 3, *tensor.shape[2:])
-            inputs[name] = torch.zeros(shape, dtype=dtype), {0: "B", 1: axis}
+            place = 2 if model.config.memories > 1 else 1
+            shape = (*tensor.shape[:place], 3, *tensor.shape[place + 1 :])
+            inputs[name] = torch.zeros(shape, dtype=dtype), {0: "B", place: axis}
         else:
             inputs[name] = tensor.detach(), {1 if tensor.dim() == 3 else 0: "B"}
     keys_out = ["key"] if step.attends and not step.encodes else []

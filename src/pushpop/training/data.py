@@ -39,6 +39,8 @@ class Data(ABC):
     text: TextForm | None = None
     epoch = 0
     """Batches in an epoch; 0: there are no epochs."""
+    shorter_first = 0
+    """Batches at the beginning that are of shorter pairs alone."""
     test_every: int
     """Batches from one test to the next."""
 
@@ -156,6 +158,7 @@ class PairsFileData(FileData):
     """The pairs of a file, and pairs to validate on: of another file, or held out."""
 
     examples: PairsData
+    shorter: PairsData  # used in the first batches only
 
     def __init__(self, config: TrainConfig, contents: Contents | None = None) -> None:
         self.config, contents = config, contents or {}
@@ -227,7 +230,6 @@ class PairsFileData(FileData):
 
         The longest are a hundredth, so that one long pair among short ones does not count.
         """
-        self.shorter: PairsData | None = None
         if not self.config.shorter_first:
             return
         lengths = self.examples.pairs.source_lengths
@@ -237,6 +239,7 @@ class PairsFileData(FileData):
         left_out = np.flatnonzero(lengths > self.trained_to)[:MOST]
         if min(int(is_short.sum()), len(left_out)) < FEWEST:
             return
+        self.shorter_first = self.config.shorter_first
         chosen = [
             pair for pair, length in zip(pairs, lengths, strict=True) if length <= self.trained_to
         ]
@@ -248,16 +251,15 @@ class PairsFileData(FileData):
 
     def batches(self, lengths: LengthRange, start: int) -> Iterator[Batch]:
         """Epoch after epoch; the first batches are of the shorter pairs, if they are to be."""
-        first = 0 if self.shorter is None else self.config.shorter_first
         for index in count(start):
-            examples = self.shorter if index < first and self.shorter else self.examples
+            examples = self.shorter if index < self.shorter_first else self.examples
             yield examples.batch(self.config.seed, index)
 
     def probe(
         self, model: Transducer, step: int, between: Callable[[], None]
     ) -> dict[str, Any] | None:
         """Accuracy on shorter and on longer pairs, at the end of the training on shorter ones."""
-        if self.shorter is None or step != self.config.shorter_first:
+        if not step or step != self.shorter_first:
             return None
         lengths = self.unseen.source_lengths
         carried = {

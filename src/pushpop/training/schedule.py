@@ -41,7 +41,8 @@ class Progress:
     epoch: int = 0  # batches in an epoch of given pairs; 0: pairs are drawn
     best_valid: list[float] | None = None  # accuracy and perplexity in validation
     waited: int = 0  # epochs since then
-    carried: dict[str, Any] | None = None  # what the longer pairs told after `shorter_first`
+    shorter_first: int = 0  # batches at the beginning that are of shorter pairs alone
+    carried: dict[str, Any] | None = None  # what the longer pairs told after these
     valid_perplexity: float | None = None  # of the last validation
     steady: int = 0  # how far the noise on the gates has risen, in batches
     solved: int = 0  # tests in a row that found the task solved
@@ -227,7 +228,7 @@ class Progress:
             self.best_valid, self.best_step = [accuracy, least], self.step
             self.best_perplexity = self.perplexity
         is_rising = 0 < self.steady < self.noise_rise(config) and self.is_steady(config)
-        if gains or 0 < self.step <= config.shorter_first:
+        if gains or 0 < self.step <= self.shorter_first:
             self.waited = 0
         elif not is_rising:
             self.waited += 1

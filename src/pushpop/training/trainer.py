@@ -65,6 +65,7 @@ class Trainer:
         self.optimiser = make_optimiser(config, self.model)
         choices = len(self.model.output_table.weight)
         self.progress = Progress.start(config, data.epoch, choices)
+        self.progress.shorter_first = data.shorter_first
         self.renew_batches()
 
     def step(self) -> float:
