@@ -6,6 +6,7 @@ python docs/figures/readme.py
 import json
 import tomllib
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from pushpop.experiments.chomsky import best_published, score_rows
@@ -35,7 +36,12 @@ def main() -> None:
 
 def with_tables(text: str) -> str:
     """The page with what stands between its marks renewed."""
-    made = {"results": results_table(), "chomsky": chomsky_sentence(), "speed": speed_table()}
+    made = {
+        "results": results_table(),
+        "chomsky": chomsky_sentence(),
+        "own-data": own_data_table(),
+        "speed": speed_table(),
+    }
     for name, table in made.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         head, old, rest = text.partition(begin)
@@ -73,6 +79,25 @@ def protocol_figures(folder: str, mark: str = "") -> dict[tuple[str, str], str]:
         for row in (choose(read_results(path)) if path.exists() else ())
         if row.status == "finished"
     }
+
+
+def own_data_table() -> str:
+    """Identifiers: what models have right of short names and of longer ones, by their seeds."""
+    names = {
+        "pushpop train names.tsv": "default",
+        "the same, as it was before": "former default",
+        "encoder and attention, no memory": "attention alone",
+        "an LSTM": "LSTM",
+        "a queue alone (for somebody who knows)": "memory told",
+    }
+    measured = [row for row in results("own_data")["rows"] if row["set"] == "camel"]
+    rows = [["model", "names of 4-16 characters", "names of 24-63", "seconds", "seeds"]]
+    for name, model in names.items():
+        runs = [row for row in measured if row["model"] == model]
+        shares = [f"{mean(row[part] for row in runs):.3f}" for part in ("in", "longer")]
+        seconds = f"{mean(row['seconds'] for row in runs):.0f}"
+        rows.append([name, *shares, seconds, str(len(runs))])
+    return markdown(rows)
 
 
 def chomsky_sentence() -> str:
