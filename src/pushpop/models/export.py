@@ -118,7 +118,7 @@ def _by_row(head: MemoryRNN, tensors: Iterable[Tensor], batch: int) -> list[Tens
     """Part the cells of several memories [B M, N, ...] by the rows of the batch, [B, M, N, ...]."""
     if head.num_memories == 1:
         return list(tensors)
-    return [tensor.unflatten(0, (batch, head.num_memories)) for tensor in tensors]
+    return [tensor.reshape(batch, head.num_memories, *tensor.shape[1:]) for tensor in tensors]
 
 
 def export_onnx(model: Transducer, path: str | Path) -> list[Path]:
