@@ -9,6 +9,7 @@ again; several of these can run at a time.
 """
 
 import argparse
+import fcntl
 import json
 import random
 import re
@@ -313,11 +314,13 @@ def saved() -> list[dict[str, Any]]:
 def add(row: dict[str, Any]) -> None:
     """Put a row beside those that are there, whatever others put there meanwhile."""
     order = [(name, model) for name in SETS for model in MODELS]
-    rows = sorted(
-        [*saved(), row], key=lambda row: (order.index((row["set"], row["model"])), row["seed"])
-    )
-    data = {"machine": describe_machine(), "kept_apart": KEPT_APART, "rows": rows}
-    write_file(PATH, f"{json.dumps(data, indent=1)}\n".encode())
+    with open(RESULTS / ".own_data.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        rows = sorted(
+            [*saved(), row], key=lambda row: (order.index((row["set"], row["model"])), row["seed"])
+        )
+        data = {"machine": describe_machine(), "kept_apart": KEPT_APART, "rows": rows}
+        write_file(PATH, f"{json.dumps(data, indent=1)}\n".encode())
 
 
 def show() -> None:
