@@ -1,5 +1,6 @@
 """Tiny runs, ways to kill them, and what is left of them."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from pushpop.training import TrainConfig
+from pushpop.training import TrainConfig, train
 from pushpop.training.checkpoint import checkpoint_path, load, saved_steps
+from pushpop.training.loop import Session
 
 TINY: dict[str, Any] = {
     "task": "copy",
@@ -51,6 +53,27 @@ TOGETHER: dict[str, Any] = {
 def tiny(**options: Any) -> TrainConfig:
     """A run of a second whose schedules are all at work."""
     return TrainConfig.from_dict({**TINY, **options})
+
+
+def train_in_parts(
+    config: TrainConfig, run: Path, stop: int, monkeypatch: pytest.MonkeyPatch, saves: bool = False
+) -> None:
+    """Train, interrupted once before the batch after `stop`, and go on; `saves`: by Ctrl-C, which
+    saves that moment, else without another checkpoint."""
+    step, stops = Session.step, [stop]
+
+    def interrupted(session: Session) -> None:
+        if session.progress.step in stops:
+            stops.clear()
+            if not saves:
+                raise KeyboardInterrupt
+            session.signals.received = signal.SIGINT
+        step(session)
+
+    monkeypatch.setattr(Session, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(config, run)
+    train(config, run)
 
 
 def remains(run: Path) -> dict[str, Any]:

@@ -10,10 +10,9 @@ import pytest
 from pushpop.errors import InputError
 from pushpop.training import TrainConfig, train
 from pushpop.training.data import PairsFileData, make_data
-from pushpop.training.loop import Session
 from pushpop.training.schedule import Progress
 from pushpop.training.view import PlainView
-from tests.training.runs import remains
+from tests.training.runs import remains, train_in_parts
 from tests.training.test_pairs import tiny
 
 ATTENDING: dict[str, Any] = {"encoder": "bidirectional", "attention": True, "skip_attention": 0.5}
@@ -69,18 +68,7 @@ def test_a_run_stopped_around_that_moment_goes_on_bit_for_bit(
 ) -> None:
     config = config_on(tmp_path, **ATTENDING, epochs=1)
     train(config, tmp_path / "whole")
-    step = Session.step
-
-    def interrupted(session: Session) -> None:
-        if session.progress.step == stop and not (tmp_path / "stopped").exists():
-            (tmp_path / "stopped").touch()
-            session.signals.received = 2
-        step(session)
-
-    monkeypatch.setattr(Session, "step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "parts")
-    train(config, tmp_path / "parts")
+    train_in_parts(config, tmp_path / "parts", stop, monkeypatch, saves=True)
     assert remains(tmp_path / "parts") == remains(tmp_path / "whole")
 
 

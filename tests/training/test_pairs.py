@@ -10,11 +10,10 @@ from pushpop import Transducer
 from pushpop.errors import InputError
 from pushpop.training import TrainConfig, train
 from pushpop.training.data import PairsFileData, make_data
-from pushpop.training.loop import Session
 from pushpop.training.run import default_directory, load_trained
 from pushpop.training.schedule import Progress
 from pushpop.training.view import PlainView, View
-from tests.training.runs import remains
+from tests.training.runs import remains, train_in_parts
 
 TINY: dict[str, Any] = {
     "memory": "queue",
@@ -123,18 +122,7 @@ def test_a_run_stopped_anywhere_goes_on_bit_for_bit(
         write_pairs(tmp_path), dropout=0.3, encoder="bidirectional", attention=True, plateau=1
     )
     train(config, tmp_path / "whole")
-    step = Session.step
-
-    def interrupted(session: Session) -> None:
-        if session.progress.step == stop and not (tmp_path / "stopped").exists():
-            (tmp_path / "stopped").touch()
-            raise KeyboardInterrupt
-        step(session)
-
-    monkeypatch.setattr(Session, "step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "parts")
-    train(config, tmp_path / "parts")
+    train_in_parts(config, tmp_path / "parts", stop, monkeypatch)
     assert remains(tmp_path / "parts") == remains(tmp_path / "whole")
 
 

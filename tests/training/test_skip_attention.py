@@ -9,11 +9,10 @@ import torch
 from pushpop.errors import InputError
 from pushpop.training import TrainConfig, train
 from pushpop.training.data import make_data
-from pushpop.training.loop import Session
 from pushpop.training.parallel import Group
 from pushpop.training.schedule import Progress
 from pushpop.training.trainer import Trainer
-from tests.training.runs import remains
+from tests.training.runs import remains, train_in_parts
 from tests.training.test_pairs import tiny, write_pairs
 
 ATTENDING: dict[str, Any] = {"encoder": "bidirectional", "attention": True}
@@ -59,18 +58,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(
 ) -> None:
     config = tiny(write_pairs(tmp_path), **ATTENDING, skip_attention=0.5, epochs=2)
     train(config, tmp_path / "whole")
-    step = Session.step
-
-    def interrupted(session: Session) -> None:
-        if session.progress.step == stop and not (tmp_path / "stopped").exists():
-            (tmp_path / "stopped").touch()
-            raise KeyboardInterrupt
-        step(session)
-
-    monkeypatch.setattr(Session, "step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "parts")
-    train(config, tmp_path / "parts")
+    train_in_parts(config, tmp_path / "parts", stop, monkeypatch)
     assert remains(tmp_path / "parts") == remains(tmp_path / "whole")
 
 
