@@ -215,7 +215,7 @@ class PairsFileData(FileData):
         It is what greedy decoding gets right (see `evaluation`). A target with a symbol that was
         not there in training counts as wrong.
         """
-        scores, right = self._score(model, between)
+        scores, right = self._score(model, self.validation, self.in_vocabulary, between)
         valid = {
             "pairs": len(self.validation),
             "accuracy": float(np.mean(right)),
@@ -278,15 +278,14 @@ class PairsFileData(FileData):
     def examine(self, model: Transducer, between: Callable[[], None]) -> dict[str, Any]:
         """Accuracy on the validation pairs by source length, on longer ones, and without what the
         memory reads."""
-        _, right = self._score(model, between)
+        _, right = self._score(model, self.validation, self.in_vocabulary, between)
         said = {
             "trained_lengths": [self.lengths[0], self.lengths[-1]],
             **examine(model, self.validation, right, self.in_vocabulary, between),
         }
         if self.longer is not None:
             lengths = self.longer.source_lengths
-            scores = score(model, self.longer, between=between)
-            right = (scores.correct == scores.symbols) & self.longer_in_vocabulary
+            _, right = self._score(model, self.longer, self.longer_in_vocabulary, between)
             said["longer"] = {
                 "lengths": [int(lengths.min()), int(lengths.max())],
                 "pairs": len(right),
@@ -294,10 +293,12 @@ class PairsFileData(FileData):
             }
         return said
 
-    def _score(self, model: Transducer, between: Callable[[], None]) -> tuple[Scores, BoolArray]:
-        """What a model does on the validation pairs, and which targets it has right."""
-        scores = score(model, self.validation, between=between)
-        return scores, (scores.correct == scores.symbols) & self.in_vocabulary
+    def _score(
+        self, model: Transducer, pairs: Pairs, spellable: BoolArray, between: Callable[[], None]
+    ) -> tuple[Scores, BoolArray]:
+        """What a model does on pairs, and which targets it has right: `spellable` ones alone."""
+        scores = score(model, pairs, between=between)
+        return scores, (scores.correct == scores.symbols) & spellable
 
     def messages(self) -> list[str]:
         """How the files were read, what is held out, and warnings."""
