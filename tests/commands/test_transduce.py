@@ -199,6 +199,7 @@ def test_a_model_of_damaged_weights_is_named_by_every_command(
         ["trace", folder, "a1 a2", "-o", str(tmp_path / "trace.json")],
     ):
         assert re.search(f"{folder}.*{what}", refused(capsys, *arguments)), arguments
+    assert re.search(f"model.*{what}", refused(capsys, "serve", folder, "--port", "0"))
     assert not (tmp_path / "trace.json").exists()
 
 

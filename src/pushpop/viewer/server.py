@@ -78,10 +78,13 @@ def listen(
     for entry in entries.values():
         entry.model.to(where)
     with _bind(host, port) as listener:
-        for entry in entries.values():  # compiles the kernels before the first visitor comes
+        for name, entry in entries.items():  # compiles the kernels before the first visitor comes
             vocabulary = entry.model.vocabulary
             first = vocabulary.blank or (*vocabulary.source, *vocabulary.target)[0]
-            trace(entry.model, Example((first,)), max_length=1)
+            try:
+                trace(entry.model, Example((first,)), max_length=1)
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from None
         app = make_app(entries, hosts=(host, *allowed))
         settings = uvicorn.Config(
             app, http=TimedProtocol, log_level="warning", timeout_keep_alive=10
