@@ -40,7 +40,9 @@ def refused(args: list[str], capsys: Captured) -> str:
     return printed.err
 
 
-def test_the_command_is_the_function(tmp_path: Path, capsys: Captured) -> None:
+def test_the_command_is_the_function_and_names_those_that_use_the_run(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     main([*arguments(), "--run", str(tmp_path / "command")])
     train(tiny(), tmp_path / "function")
     assert remains(tmp_path / "command") == remains(tmp_path / "function")
@@ -48,7 +50,13 @@ def test_the_command_is_the_function(tmp_path: Path, capsys: Captured) -> None:
     assert out[0] == "copy: queue-lstm, hidden 5, memory 3, seed 0, 24 batches"
     assert out[1].startswith("batch 3  perplexity ")
     assert "test 0." in out[2]
-    assert out[-1] == f"run: {tmp_path / 'command'}"
+    run, *commands = (line.split(":")[-1].split() for line in out[-4:])
+    assert run == [str(tmp_path / "command")]
+    monkeypatch.chdir(tmp_path)
+    for command in commands[:-1]:  # the last one serves until it is interrupted
+        main(command[1:])
+    assert commands[-1] == ["pushpop", "serve", *run]
+    assert (tmp_path / "trace.html").exists()
     main([*arguments(), "--run", str(tmp_path / "command")])
     assert "this run is finished" in capsys.readouterr().out
 

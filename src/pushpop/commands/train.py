@@ -4,6 +4,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pushpop.errors import InputError
@@ -88,6 +89,8 @@ class Train(Command):
             raise SystemExit(1) from None
         if is_leader():
             print(f"run: {directory}")
+            for number, line in enumerate(next_commands(settings, directory)):
+                print("to go on:" if number == 0 else "         ", line)
 
     def _resumed(self) -> "tuple[TrainConfig, str]":
         """The options of a run that goes on, and its directory."""
@@ -123,6 +126,20 @@ class Train(Command):
         from pushpop.training.run import default_directory
 
         return settings, self.run or default_directory(settings)
+
+
+def next_commands(config: "TrainConfig", directory: str) -> list[str]:
+    """What a finished run is used with: commands that work as they are, but for files' names."""
+    from pushpop.tasks.pairs_text import is_pairs_file
+
+    run = quote(directory)
+    if config.form == "lm":
+        uses = [f"generate {run} --count 100", f"evaluate {run} test.txt"]
+    elif is_pairs_file(config.task):
+        uses = [f"transduce {run} < inputs.txt", f"evaluate {run} test.tsv"]
+    else:
+        uses = [f"evaluate {run}", f"trace {run} --length 12 -o trace.html"]
+    return [f"pushpop {use}" for use in (*uses, f"serve {run}")]
 
 
 def option_groups(options: Any) -> dict[str, list[str]]:
