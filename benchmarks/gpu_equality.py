@@ -4,8 +4,7 @@
 
 The kernels run in Triton's interpreter, on CPU tensors, through the same calls as on a GPU. Reads,
 a loss of the final state and the gradients of all inputs are compared with backend "reference": the
-largest difference, in units of the largest number wanted (or of 1). `walk` is a launch for a whole
-sequence, `split` what stacks and queues take in its place.
+largest difference, in units of the largest number wanted (or of 1).
 """
 
 import dataclasses
@@ -23,11 +22,9 @@ from triton.runtime import interpreter
 
 from machine import write_results
 from pushpop.memory import MemoryState
-from pushpop.memory.backends import BACKENDS, run_walk, walk_triton
-from pushpop.memory.state import Cells
+from pushpop.memory.backends import BACKENDS
+from pushpop.memory.kinds import KINDS
 
-FORMS = (("stack", "split"), ("stack", "walk"), ("queue", "split"), ("queue", "walk"),
-         ("deque", "walk"))  # fmt: skip
 CONTROLS = ("random", "dyadic", "saturated", "weak")
 SIZES = ({"T": 2, "B": 2, "D": 1, "N": 0}, {"T": 7, "B": 3, "D": 5, "N": 4},
          {"T": 19, "B": 2, "D": 3, "N": 2})  # fmt: skip
@@ -62,12 +59,6 @@ def public(kind: str, backend: str, given: Inputs) -> tuple[Tensor, MemoryState]
     return BACKENDS[backend].run(kind, *given[:3], MemoryState(*given[3:]))
 
 
-def walk(kind: str, given: Inputs) -> tuple[Tensor, MemoryState]:
-    """The operator that a deque always takes, for any kind."""
-    reads, left = run_walk(walk_triton, kind, *given[:3], Cells(*given[3:]))
-    return reads, MemoryState._from_store(left)
-
-
 def everything(
     run: Callable[[Inputs], tuple[Tensor, MemoryState]], given: Inputs
 ) -> dict[str, Tensor]:
@@ -89,10 +80,10 @@ def difference(found: Tensor, wanted: Tensor) -> float:
     return float((found - wanted).abs().max() / wanted.abs().max().clamp(min=1))
 
 
-def compare(kind: str, form: str, given: Inputs) -> dict[str, float]:
-    run = partial(walk, kind) if form == "walk" else partial(public, kind, "triton")
-    found = everything(run, given)
-    wanted = everything(partial(public, kind, "reference"), given)
+def compare(kind: str, given: Inputs) -> dict[str, float]:
+    found, wanted = (
+        everything(partial(public, kind, backend), given) for backend in ("triton", "reference")
+    )
     return {name: difference(found[name], wanted[name]) for name in wanted}
 
 
@@ -101,12 +92,12 @@ def main() -> None:
     options = interpreter.interpreter_builder.options  # without checks for overflow it is faster
     interpreter.interpreter_builder.options = dataclasses.replace(options, sanitize_overflow=False)
     start, figures, wrong = time.perf_counter(), [], []
-    for (kind, form), dtype, how in product(FORMS, TOLERANCE, CONTROLS):
+    for kind, dtype, how in product(KINDS, TOLERANCE, CONTROLS):
         worst: dict[str, float] = {}
         for seed, sizes in enumerate(SIZES):
-            for name, error in compare(kind, form, inputs(kind, how, dtype, seed, **sizes)).items():
+            for name, error in compare(kind, inputs(kind, how, dtype, seed, **sizes)).items():
                 worst[name] = max(worst.get(name, 0.0), error)
-        case = {"memory": kind, "form": form, "dtype": str(dtype)[6:], "controls": how}
+        case = {"memory": kind, "dtype": str(dtype)[6:], "controls": how}
         figures.append({**case, "worst": max(worst.values()), "differences": worst})
         print(*case.values(), f"{max(worst.values()):.1e}", flush=True)
         if not max(worst.values()) < TOLERANCE[dtype]:

@@ -21,9 +21,9 @@ ASSUMED = {
 }
 T, B, H, D = 130, 10, 256, 256
 FLOAT = 4
-CHAIN = {"walk": (4, 9), "links": (1.5, 3)}
+CHAIN = (4, 9)
 """Loads of a step that wait for each other, forward and backward: gate, strength, id, value of one
-cell that is popped and one that is read; a link and its strength."""
+cell that is popped and one that is read."""
 
 
 def milliseconds(launches: float = 0, chain: float = 0, bytes_moved: float = 0) -> dict[str, float]:
@@ -52,8 +52,7 @@ def estimates(counted: dict[str, Any]) -> dict[str, dict[str, Any]]:
     found = {
         "MemoryRNN, plain torch step by step": milliseconds(by_torch, 0, 2 * T * weights),
         "MemoryRNN, Triton kernels": milliseconds(by_kernels, 0, 2 * T * weights),
-        "the memory alone, walk": milliseconds(2, T * sum(CHAIN["walk"]), 8 * values),
-        "the memory alone, split": milliseconds(5, T * sum(CHAIN["links"]), 12 * values),
+        "the memory alone, walk": milliseconds(2, T * sum(CHAIN), 8 * values),
     }
     graph = by_kernels * ASSUMED["graph_us"] / 1e3
     found["MemoryRNN, Triton kernels in a CUDA graph"] = {

@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -30,7 +31,7 @@ from pushpop.memory.backends.triton import stream, walk
 from pushpop.verification.agreement import LIMITS, Sizes
 
 KINDS = ("stack", "queue", "deque")
-FORMS = {"walk": KINDS, "split": KINDS[:2], "steps": KINDS}
+FORMS = ("walk", "steps")
 CELLS = ("lstm", "gru", "rnn")
 WIDTHS = {1: 40, 4: 128}
 """By the number of warps: a block that is not full, and one that is."""
@@ -41,30 +42,27 @@ Run = Callable[..., tuple[dict[str, float], Report]]
 
 def memory_run(kind: str, form: str, case: str, sizes: Sizes) -> Run:
     """A memory in one of its forms."""
-    name = "auto" if form == "split" else form
-    return partial(harness.memory_errors, kind, name, case, sizes)
+    return partial(harness.memory_errors, kind, form, case, sizes)
 
 
 def all_runs() -> Iterator[tuple[dict[str, Any], Run]]:
     """What is run, described, and how; ties on one architecture, random strengths on the other."""
     for warps, width in WIDTHS.items():
         for arch, case in ((80, "ties"), (90, "random")):
-            for form, kinds in FORMS.items():
-                for kind in kinds:
-                    run = memory_run(kind, form, case, Sizes(8, 2, width, 3))
-                    yield _described(f"{kind} {form} {case}", run, arch, warps)
+            for form, kind in product(FORMS, KINDS):
+                run = memory_run(kind, form, case, Sizes(8, 2, width, 3))
+                yield _described(f"{kind} {form} {case}", run, arch, warps)
         for cell in CELLS:
             for kind in KINDS:
                 sizes, arch = Sizes(5, 3, width), {1: 80, 4: 90}[warps]
                 run = partial(harness.layer_errors, cell, kind, sizes, width + 8)
                 yield _described(f"MemoryRNN {cell} {kind}", run, arch, warps)
-    for form, kinds in FORMS.items():
-        for kind in kinds:
-            run = memory_run(kind, form, "ties", Sizes(5, 2, WIDE, 3))
-            yield _described(f"{kind} {form} ties", run, 90, None)
-            for dtype in (torch.float64, torch.bfloat16):
-                run = memory_run(kind, form, "ties", Sizes(6, 2, 128, 3))
-                yield _described(f"{kind} {form} ties", run, 90, 4, dtype)
+    for form, kind in product(FORMS, KINDS):
+        run = memory_run(kind, form, "ties", Sizes(5, 2, WIDE, 3))
+        yield _described(f"{kind} {form} ties", run, 90, None)
+        for dtype in (torch.float64, torch.bfloat16):
+            run = memory_run(kind, form, "ties", Sizes(6, 2, 128, 3))
+            yield _described(f"{kind} {form} ties", run, 90, 4, dtype)
     for cell, kind in zip(CELLS, KINDS, strict=True):
         run = partial(harness.layer_errors, cell, kind, Sizes(4, 2, 128), 136)
         yield _described(f"MemoryRNN {cell} {kind}", run, 90, 4, torch.float64)
@@ -119,20 +117,12 @@ def main() -> None:
 def barrier_rows() -> Iterator[dict[str, Any]]:
     """For every barrier, what is found when it is missing, with four warps."""
     sizes = Sizes(8, 2, 128, 3)
-    walks, split, steps = (
-        [memory_run(kind, form, "ties", sizes) for kind in FORMS[form]]
-        for form in ("walk", "split", "steps")
-    )
+    walks, steps = ([memory_run(kind, form, "ties", sizes) for kind in KINDS] for form in FORMS)
     layers = [
         partial(harness.layer_errors, "lstm", kind, Sizes(4, 2, 128), 136, noise=1.0)
         for kind in KINDS
     ]
-    for module, runs in (
-        (walk, walks),
-        (split, split),
-        (stream, steps),
-        (kernels, layers),
-    ):
+    for module, runs in ((walk, walks), (stream, steps), (kernels, layers)):
         for number, line in enumerate(harness.barriers(module)):
             row = {"module": module.__name__.rpartition(".")[2], "line": line}
             row |= missing_barrier(module, number, runs)

@@ -19,7 +19,7 @@ from pushpop.layers.backends.triton.kernels import (
     memory_forward,
 )
 from pushpop.layers.backends.triton.loop import CELLS, WIDEST_BLOCK
-from pushpop.memory.backends.triton import block_options, split, stream, tile_options, walk
+from pushpop.memory.backends.triton import block_options, stream, walk
 from pushpop.memory.kinds import KINDS
 
 WIDTHS = {"float32": (64, 256, 1024), "float64": (256,), "bfloat16": (256,), "float16": (256,)}
@@ -35,7 +35,6 @@ TARGETS = {
 
 VALUES = {"pushed", "initial", "reads", "grad_reads", "table"}
 ROW_IDS = {"ids", "final_ids", "log_ids", "counts", "dropped"}
-INDICES = {"ends", "link", "depth", "n_full", "cut_cell"}
 SIZES = {"after", "before", "t", "T", "R", "N", "D", "room", "width", "stride", "memories"}
 
 
@@ -76,7 +75,7 @@ def argument_types(
     """
     value, strength = PRECISIONS[precision]
     types = dict.fromkeys(VALUES, f"*{value}") | dict.fromkeys(ROW_IDS, "*i64")
-    types |= dict.fromkeys(INDICES, "*i32") | dict.fromkeys(SIZES, "i32") | dict(other or {})
+    types |= {"ends": "*i32"} | dict.fromkeys(SIZES, "i32") | dict(other or {})
     names = [name for name in kernel.arg_names if name not in set(constants)]
     return {name: types.get(name, f"*{strength}") for name in names}
 
@@ -114,36 +113,6 @@ def memory_variants() -> list[Variant]:
                 variant(stream.rewind_rows, precision, kind, {"KIND": number}, 1)
                 for number, kind in enumerate(KINDS)
             ]
-    return found + split_variants()
-
-
-def split_variants() -> list[Variant]:
-    """Those of the split form of stacks and queues."""
-    found = []
-    for precision, (value, _) in PRECISIONS.items():
-        in_values = dict.fromkeys(("grad_pushed", "grad_initial"), f"*{value}")
-        for number, kind in enumerate(KINDS[:2]):
-            constants = {"KIND": number, "CELLS": 64}
-            if precision in ("float32", "float64"):
-                found += [
-                    variant(kernel, precision, kind, constants, 1)
-                    for kernel in (split.links, split.links_backward)
-                ]
-            constants = {"KIND": number, "BLOCK": 256}
-            found.append(variant(split.gather, precision, f"{kind}-256", constants, 1))
-            for width in WIDTHS[precision]:
-                tile = tile_options(width)
-                warps = tile.pop("num_warps")
-                found.append(
-                    variant(
-                        split.gather_backward, precision, f"{kind}-{width}",
-                        {"KIND": number, **tile}, warps, in_values,
-                    )
-                )  # fmt: skip
-        for width in WIDTHS[precision]:
-            block = block_options(width, backward=True)
-            warps = block.pop("num_warps")
-            found.append(variant(split.cut_products, precision, f"{width}", block, warps))
     return found
 
 

@@ -27,15 +27,6 @@ def test_the_compiled_walk_is_right_and_has_no_race(kind: str, warps: int, sizes
     assert set(report.launches) == {"walk_forward", "walk_backward"}
 
 
-@WARPS
-@pytest.mark.parametrize("kind", ["stack", "queue"])
-def test_the_split_form_is_right_and_has_no_race(kind: str, warps: int, sizes: Sizes) -> None:
-    wrong, report = memory_errors(kind, "auto", "ties", sizes, num_warps=warps)
-    assert max(wrong.values()) < 1e-5, wrong
-    assert not report.races
-    assert {"links", "gather", "links_backward", "gather_backward"} <= set(report.launches)
-
-
 def test_steps_in_place_are_right_and_have_no_race() -> None:
     wrong, report = memory_errors("deque", "steps", "ties", Sizes(6, 2, 128, 3), num_warps=4)
     assert max(wrong.values()) < 1e-5, wrong

@@ -13,7 +13,7 @@ from triton.runtime import interpreter
 
 from pushpop import MemoryAttention, MemoryState
 from pushpop.memory.backends import walk, walk_triton
-from pushpop.memory.backends.triton import block_options, live_width, split
+from pushpop.memory.backends.triton import block_options, live_width
 from pushpop.memory.backends.triton import walk as walk_kernels
 from pushpop.memory.kinds import KINDS as NUMBERS
 from pushpop.memory.operators import WalkInput, empty_walk, final_of, log_of
@@ -217,8 +217,7 @@ def test_opcheck(kind: str) -> None:
         "test_faketensor",
         "test_aot_dispatch_static",
     )
-    operator = walk_triton if kind == "deque" else split.split
-    torch.library.opcheck(operator.operator, (number, *given), test_utils=checks)
+    torch.library.opcheck(walk_triton.operator, (number, *given), test_utils=checks)
 
 
 @KINDS

@@ -14,9 +14,8 @@ from torch import Tensor
 from pushpop.layers import MemoryRNN, NoiseLevels
 from pushpop.layers.backends.triton import loop
 from pushpop.memory import MEMORIES, MemoryState
-from pushpop.memory.backends import BACKENDS, run_walk, walk_triton
-from pushpop.memory.backends.triton import split, stream, walk
-from pushpop.memory.state import Cells
+from pushpop.memory.backends import BACKENDS
+from pushpop.memory.backends.triton import stream, walk
 from pushpop.verification.agreement import (
     Sizes,
     difference,
@@ -25,7 +24,6 @@ from pushpop.verification.agreement import (
     run_layer,
     run_memory,
     set_backend,
-    weights_like,
 )
 
 BARRIER = "tl.debug_barrier()"
@@ -34,8 +32,6 @@ ROWS_BACKWARD = ("begin_rows_backward", "finish_rows_backward")
 KERNELS = [
     (walk, "walk_forward"),
     (walk, "walk_backward"),
-    *((split, name) for name in ("links", "links_backward", "gather", "cut_products")),
-    (split, "gather_backward"),
     *((walk, name) for name in (*ROWS, *ROWS_BACKWARD)),
     *((stream, name) for name in (*ROWS, "rewind_rows")),
     *((loop, name) for name in ("begin_rows", "finish_rows", *ROWS_BACKWARD)),
@@ -68,34 +64,13 @@ def memory_errors(
 ) -> tuple[dict[str, float], Report]:
     """How far a memory is from the equations, by name, and what its kernels did.
 
-    The form is "auto" (what a user gets), "walk" (all steps by one kernel) or "steps" (a launch a
-    step, without gradients).
+    The form is "walk" (all steps by one kernel) or "steps" (a launch a step, without gradients).
     """
     given = memory_inputs(kind, case, sizes, dtype)
     wanted = run_memory(kind, "reference", [x.double() for x in given])
     with emulated_gpu(**options) as report:
-        if form == "walk":
-            found = _run_walk(kind, given)
-        elif form == "steps":
-            found = _run_steps(kind, given)
-        else:
-            found = run_memory(kind, "triton", given)
+        found = _run_steps(kind, given) if form == "steps" else run_memory(kind, "triton", given)
     return {name: difference(x, wanted[name]) for name, x in found.items()}, report
-
-
-def _run_walk(kind: str, given: list[Tensor]) -> dict[str, Tensor]:
-    """`run_memory` by the walk, also where a memory has a form that is faster on a GPU."""
-    leaves = [x.detach().requires_grad_() for x in given]
-    values, gates, V, s = leaves
-    push, pop = gates.chunk(2, dim=-1)
-    reads, left = run_walk(walk_triton, kind, values, push, pop, Cells(V, s))
-    cells = look_at_cells(MemoryState._from_store(left))
-    loss = (weights_like(reads) * reads).sum() + cells.to(reads.dtype)
-    names = ("values", "gates", "initial values", "initial strengths")
-    found = {
-        f"d {name}": g for name, g in zip(names, torch.autograd.grad(loss, leaves), strict=True)
-    }
-    return {"reads": reads.detach(), "cells": cells.detach(), **found}
 
 
 @torch.no_grad()

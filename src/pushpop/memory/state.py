@@ -1,6 +1,6 @@
 """What a memory holds between calls."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -87,16 +87,27 @@ class Stream(CellStore):
 
 
 @dataclass(eq=False)
-class SequenceResult(CellStore):
-    """Cells that a whole sequence leaves, whose values are gathered only if somebody asks."""
+class WalkResult(CellStore):
+    """Cells as a walk leaves them: by row number, their values gathered only if somebody asks.
+
+    Row r >= 0 is row r of `pushed` flattened, row ~r that of `initial`.
+    """
 
     pushed: Tensor  # [T, B, E, D]
     initial: Tensor  # [B, N, D]
-    versions: int = field(default=0, kw_only=True)  # of both, when guarded; 0: they are not
+    strengths: Tensor  # [B, room]
+    row_ids: Tensor  # [B, room]
+    counts: Tensor  # [B]
+    versions: int = 0  # of the values, when guarded; 0: they are not
+    tensors = ("pushed", "initial", "strengths")
 
     @property
     def like(self) -> Tensor:
         return self.initial
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.strengths.shape[0], self.pushed.shape[-1]
 
     def guard_inputs(self) -> None:
         """Have a change of the values in place, before they are gathered, raise."""
@@ -111,23 +122,6 @@ class SequenceResult(CellStore):
                 "the values given to a memory were changed in place before the state it "
                 "returned was used; give it a copy, or look at state.values first"
             )
-
-
-@dataclass(eq=False)
-class WalkResult(SequenceResult):
-    """Cells as a walk leaves them: by row number.
-
-    Row r >= 0 is row r of `pushed` flattened, row ~r that of `initial`.
-    """
-
-    strengths: Tensor  # [B, room]
-    row_ids: Tensor  # [B, room]
-    counts: Tensor  # [B]
-    tensors = ("pushed", "initial", "strengths")
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.strengths.shape[0], self.pushed.shape[-1]
 
     def cells(self) -> Cells:
         compiling = torch.compiler.is_compiling()

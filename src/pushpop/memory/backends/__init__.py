@@ -19,7 +19,6 @@ from pushpop.memory.state import (
     Cells,
     CellStore,
     MemoryState,
-    SequenceResult,
     Stream,
     WalkResult,
     empty_state,
@@ -69,7 +68,7 @@ class Backend(ABC):
         reads, store = self.run_cells(kind, values, push.to(wide), pop.to(wide), first)
         # Values are gathered when somebody asks for them, or now if they might change till then.
         # With gradients they must stay as they are, and their versions tell if they did not.
-        if isinstance(store, SequenceResult) and not torch.compiler.is_compiling():
+        if isinstance(store, WalkResult) and not torch.compiler.is_compiling():
             if reads.requires_grad:
                 store.guard_inputs()
             else:
@@ -140,7 +139,7 @@ class Fused(Backend):
 
 
 class Triton(Backend):
-    """The walk by Triton's kernels, and for stacks and queues the split form."""
+    """The walk by Triton's kernels."""
 
     name = "triton"
     limits = "runs floating point on a GPU, with the package triton"
@@ -156,11 +155,7 @@ class Triton(Backend):
     def run_cells(
         self, kind: str, values: Tensor, push: Tensor, pop: Tensor, cells: Cells
     ) -> tuple[Tensor, CellStore]:
-        if kind == "deque" or len(values) == 1:
-            return run_walk(walk_triton, kind, values, push, pop, cells)
-        from pushpop.memory.backends.triton import split
-
-        return split.run(KINDS.index(kind), values, push, pop, cells)
+        return run_walk(walk_triton, kind, values, push, pop, cells)
 
     def stream_type(self) -> type[Stream]:
         from pushpop.memory.backends.triton.stream import WalkStream

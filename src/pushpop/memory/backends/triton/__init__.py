@@ -36,13 +36,6 @@ def block_options(width: int, backward: bool = False) -> dict[str, int]:
     return {"BLOCK": block, "num_warps": min(8, max(1, block // (256 if backward else 512)))}
 
 
-def tile_options(width: int) -> dict[str, int]:
-    """The same for kernels that hold vectors of several steps at once, and of how many."""
-    block = block_options(width)["BLOCK"]
-    times = 8 if block <= 512 else 4
-    return {"BLOCK": block, "TIMES": times, "num_warps": min(8, block // 64)}
-
-
 def on_device_of(x: Tensor) -> AbstractContextManager[Any]:
     """Have kernels start on the device of a tensor: Triton asks torch for the current one."""
     return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
