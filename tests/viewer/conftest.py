@@ -13,7 +13,7 @@ import uvicorn
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from pushpop.memory import MEMORIES
-from pushpop.viewer.server import TimedProtocol, make_app
+from pushpop.viewer.server import make_app
 from pushpop.viewer.tracing import Entry
 from tests.viewer.models import entries
 from tests.viewer.toys import TOYS
@@ -87,16 +87,13 @@ def address() -> Iterator[str]:
 
 
 @contextmanager
-def listening(
-    protocol: type[TimedProtocol] = TimedProtocol, models: dict[str, Entry] | None = None
-) -> Iterator[int]:
+def listening(models: dict[str, Entry] | None = None) -> Iterator[int]:
     """The port of a server, with small random models if none are given."""
     door = socket.socket()
     door.bind(("127.0.0.1", 0))
     door.listen(16)
     app = make_app(entries() if models is None else models)
-    settings = uvicorn.Config(app, http=protocol, log_level="warning")
-    server = uvicorn.Server(settings)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
     thread.start()
     try:

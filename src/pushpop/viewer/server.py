@@ -1,14 +1,13 @@
 """The server behind `pushpop serve`: its page, and the same as JSON under /api.
 
 A request names models and tasks; what the names stand for was loaded before the first request, so
-that nothing in a request ever reaches the file system. A request is refused that is too large, that
-takes too long, or that asks for another host: a page of another site can have its own name lead to
-this machine (DNS rebinding) and would then be allowed to read the answers. It cannot choose the
-Host header: that has the site's name. (Starlette's TrustedHostMiddleware knows no IPv6 address and
-no server that listens at all of its machine's addresses; uvicorn limits no request's time.)
+that nothing in a request ever reaches the file system. A request is refused that is too large, or
+that asks for another host: a page of another site can have its own name lead to this machine (DNS
+rebinding) and would then be allowed to read the answers. It cannot choose the Host header: that has
+the site's name. (Starlette's TrustedHostMiddleware knows no IPv6 address and no server that listens
+at all of its machine's addresses.)
 """
 
-import asyncio
 import os
 import socket
 import sys
@@ -16,19 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from threading import Lock
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
-import h11
 import torch
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pushpop.devices import find_device
 from pushpop.errors import InputError, did_you_mean
@@ -36,13 +32,12 @@ from pushpop.models import LanguageModel
 from pushpop.models.decoding import Sampling
 from pushpop.tasks import Task
 from pushpop.tasks.registry import TASKS
-from pushpop.viewer.export import FORMATS, doc_page, local_docs, page_data, served_page
+from pushpop.viewer.export import FORMATS, MEDIA_TYPES, page_data, served_page
 from pushpop.viewer.tracing import Entry, Example, Trace, generate, open_models, read_input, trace
 
 LONGEST = 500  # symbols in a source
 MOST_CHARACTERS = 20_000  # of an input
 LARGEST_REQUEST = 200_000  # bytes
-REQUEST_SECONDS = 20.0
 LOCAL = ("127.0.0.1", "localhost", "::1")
 EVERYWHERE = ("0.0.0.0", "::", "")
 """Addresses that stand for all of a machine's own."""
@@ -52,13 +47,6 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", b"frame-ancestors 'none'"),
 )
-MEDIA_TYPES = {
-    "html": "text/html; charset=utf-8",
-    "gif": "image/gif",
-    "png": "image/png",
-    "svg": "image/svg+xml",
-    "json": "application/json",
-}
 
 
 def listen(
@@ -86,9 +74,7 @@ def listen(
             except InputError as error:
                 raise InputError(f"{name}: {error}") from None
         app = make_app(entries, hosts=(host, *allowed))
-        settings = uvicorn.Config(
-            app, http=TimedProtocol, log_level="warning", timeout_keep_alive=10
-        )
+        settings = uvicorn.Config(app, log_level="warning", timeout_keep_alive=10)
         shown = f"[{host}]" if ":" in host else host
         names = ", ".join(entries) or "no models, only the playground"
         print(f"serving {names}", file=sys.stderr)
@@ -155,7 +141,6 @@ class Models(BaseModel):
     models: list[ModelInfo]
     tasks: list[TaskInfo]
     longest: int = Field(description="the most symbols in a source")
-    docs: list[str] = Field(description="pages under /docs")
 
 
 class Asked(BaseModel):
@@ -217,12 +202,10 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
     )
     app.add_middleware(Guard, hosts=list(hosts))
     tasks = {name: make() for name, make in TASKS.items()}
-    pages = local_docs()
     listed = Models(
         models=[_describe(entry, tasks) for entry in models.values()],
         tasks=[TaskInfo(name=name, summary=task.summary) for name, task in tasks.items()],
         longest=LONGEST,
-        docs=[name for name in pages if name.endswith(".md")],
     )
     computing = Lock()  # threads of torch and Python would only get in each other's way
     drawing = Lock()  # matplotlib's settings are the process's
@@ -246,14 +229,6 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
     @app.get("/api/models", summary="What can be asked for")
     def list_models() -> Models:
         return listed
-
-    @app.get("/docs/{name:path}", summary="A page of the documentation", responses=wrong)
-    def read_docs(name: Name) -> Response:
-        content = _find("page", name, pages)
-        kind = name.rpartition(".")[2]
-        if kind == "md":
-            return HTMLResponse(doc_page(name))
-        return Response(content, media_type=MEDIA_TYPES[kind])
 
     @app.post("/api/generate", summary="An example of a task", responses=wrong)
     def generate_example(request: GenerateRequest) -> Example:
@@ -299,10 +274,6 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
         with computing:
             return trace(entry.model, example, name=entry.name, task=task)
 
-    app.openapi()  # describes what there is before HEAD, which is not worth describing
-    for route in app.routes:
-        if isinstance(route, APIRoute) and route.methods == {"GET"}:
-            route.methods.add("HEAD")
     return app
 
 
@@ -429,31 +400,3 @@ def _plain(host: str) -> str:
     if name.count(":") == 1:
         name = name.partition(":")[0]
     return name.removesuffix(".")
-
-
-class TimedProtocol(H11Protocol):
-    """uvicorn's, with a limit on the time from the first byte of a request, or from the opening
-    of the connection, to the request's last byte."""
-
-    seconds: ClassVar[float] = REQUEST_SECONDS
-    deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)  # more data does not give more time; the request's end does
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._watch(ended=True)
-
-    def _watch(self, ended: bool = False) -> None:
-        waiting = not ended and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
-        if waiting and self.deadline is None:
-            self.deadline = self.loop.call_later(self.seconds, self.transport.close)
-        elif not waiting and self.deadline is not None:
-            self.deadline.cancel()
-            self.deadline = None
