@@ -1,12 +1,10 @@
 """A trace as a picture, with the layout of the page's: symbols, the memories, their gates. The
 animation is the same picture, uncovered step by step."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from io import BytesIO
 from math import ceil
-from operator import sub
 from typing import Any
 
 import matplotlib
@@ -21,7 +19,6 @@ from PIL import Image
 from pushpop.viewer.layout import (
     GateRow,
     Rgb,
-    Window,
     gate_rows,
     hues,
     lay_out,
@@ -39,7 +36,6 @@ WIDEST_FRAME = 1000  # pixels; at least READABLE_DPI an inch
 DPI, READABLE_DPI = 130, 75
 MOST_FRAMES = 160
 STEP, HOLD = 250, 3000  # milliseconds: of a step, of the last frame
-APART = 8  # the least difference between two colours of an animation, of 255
 PALE = 0.7  # how much of a source symbol is white before it is read
 LONGEST_NAME = 20  # letters of a source symbol beside its row of attention
 LETTER, LABELLED = 0.056, 0.08  # inches: a letter's width on a band; how thick a band has a label
@@ -71,26 +67,23 @@ def animation(trace: Trace) -> bytes:
     with matplotlib.rc_context(SETTINGS):
         figure = draw(trace)
         figure.set_dpi(min(DPI, max(READABLE_DPI, WIDEST_FRAME / figure.get_figwidth())))
-        canvas = FigureCanvasAgg(figure)
+        canvas: Any = FigureCanvasAgg(figure)
+        canvas.draw()
         last = _image(canvas)
         figure.axes[0].set_title(_title(trace), loc="left", color=INK, fontsize=11)
-        whole = _image(canvas)
-        background = canvas.copy_from_bbox(figure.bbox)  # type: ignore[no-untyped-call]
-        windows, frames = list(_windows(figure, trace)), []
+        canvas.draw()
+        background, frames = canvas.copy_from_bbox(figure.bbox), []
         for t in range(1, n_steps, ceil(n_steps / MOST_FRAMES)):
-            canvas.restore_region(background)  # type: ignore[no-untyped-call]
+            canvas.restore_region(background)
             symbols, *others = figure.axes
-            _lay_over(symbols, t, max(t, source), 1, 2, alpha=PALE)  # still to be read
-            _lay_over(symbols, max(t, source), n_steps, 1, 2)
-            _lay_over(symbols, t, n_steps, 0, 1)
+            _cover(symbols, t, max(t, source), 1, 2, alpha=PALE)  # still to be read
+            _cover(symbols, max(t, source), n_steps, 1, 2)
+            _cover(symbols, t, n_steps, 0, 1)
             for ax in others:
-                _lay_over(ax, t, n_steps, *ax.get_ylim())
-            for ax, reached in windows:
-                low, high = reached[t - 1].low, reached[t - 1].high
-                _lay_over(ax, t - 1, t, low, high, fill=False, color=INK, linewidth=1.5)
-            frames.append(_image(canvas, draw=False))
+                _cover(ax, t, n_steps, *ax.get_ylim())
+            frames.append(_image(canvas))
     durations = [STEP if n_steps <= READABLE else STEP // 2] * len(frames)
-    colours = _palette(whole, *frames[:1])
+    colours = _palette([*frames[:1], last])
     first, *rest = (
         frame.quantize(palette=colours, dither=Image.Dither.NONE) for frame in [*frames, last]
     )
@@ -100,43 +93,27 @@ def animation(trace: Trace) -> bytes:
     return file.getvalue()
 
 
-def _image(canvas: FigureCanvasAgg, draw: bool = True) -> Image.Image:
-    if draw:
-        canvas.draw()  # type: ignore[no-untyped-call]
-    pixels: Any = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
-    return Image.frombytes("RGBA", canvas.get_width_height(), bytes(pixels)).convert("RGB")
+def _image(canvas: Any) -> Image.Image:
+    size = canvas.get_width_height()
+    return Image.frombytes("RGBA", size, bytes(canvas.buffer_rgba())).convert("RGB")
 
 
-def _lay_over(ax: Axes, left: float, right: float, low: float, high: float, **style: Any) -> None:
-    """Draw a box over what is there already, white unless its style says something else."""
-    style = {"color": PAPER, "linewidth": 1.5, **style}
-    box = ax.add_patch(Rectangle((left, low), right - left, high - low, clip_on=False, **style))
+def _cover(ax: Axes, left: float, right: float, low: float, high: float, alpha: float = 1) -> None:
+    """Draw a white box over what is there already."""
+    box = Rectangle((left, low), right - left, high - low, color=PAPER, linewidth=1.5, alpha=alpha)
+    ax.add_patch(box).set_clip_on(False)
     ax.draw_artist(box)
     box.remove()
 
 
-def _windows(figure: Figure, trace: Trace) -> Iterator[tuple[Axes, list[Window]]]:
-    """The windows of the reads of each memory that is drawn as intervals, and where they are."""
-    memories = [memory for memory in trace.all_memories() if memory.picture == "intervals"]
-    places = [ax for ax in figure.axes if ax.get_label() == "intervals"]
-    for ax, memory in zip(places, memories, strict=True):
-        for reached in lay_out(memory).windows:
-            yield ax, reached
-
-
-def _palette(*images: Image.Image) -> Image.Image:
-    """The colours that are seen most, of which no two are much alike: Pillow's own choice, and its
-    way to the nearest colour, would change the bands'."""
-    counts: Counter[Any] = Counter()
-    for image in images:
-        counts.update({colour: n for n, colour in image.getcolors(1 << 24) or ()})
-    chosen: list[Any] = []
-    for colour, _ in counts.most_common(1000):
-        apart = (max(map(abs, map(sub, colour, other))) for other in chosen)
-        if len(chosen) < 256 and min(apart, default=APART) >= APART:
-            chosen.append(colour)
-    palette = Image.new("P", (1, 1))
-    palette.putpalette([part for colour in chosen for part in colour])
+def _palette(images: list[Image.Image]) -> Image.Image:
+    """At most 256 colours for all of these images. White stays white: it is most of a frame."""
+    width, height = images[0].size
+    sheet = Image.new("RGB", (width, len(images) * height))
+    for number, image in enumerate(images):
+        sheet.paste(image, (0, number * height))
+    palette = sheet.quantize(256)
+    palette.putpalette([255 if part > 250 else part for part in palette.getpalette() or ()])
     return palette
 
 
@@ -277,7 +254,6 @@ def _bands(ax: Axes, trace: Trace, colour: Colour, number: str) -> None:
             symbol = _cut(trace.cells[span.cell].symbol, letters)
             ax.text(span.start + 0.12, (span.low + span.high) / 2, symbol, va="center",
                     clip_on=True, fontsize=6.5, family="monospace", color=INK)  # fmt: skip
-    ax.set_label("intervals")
     ax.set_ylim(layout.low - 0.05, layout.high + 0.05)
     ax.set_ylabel(f"memory{number}", color=SOFT)
 
