@@ -231,18 +231,17 @@ def _cut(text: str, letters: int) -> str:
 
 def _bands(ax: Axes, trace: Trace, colour: Colour, number: str) -> None:
     layout = lay_out(trace)
-    held = [_box(span.start, span.stop, span.low, span.high) for span in layout.spans]
-    faces = [_of_cell(colour, trace, span.cell, bright=False) for span in layout.spans]
-    seen = [_box(part.step, part.step + 1, part.low, part.high) for part in layout.seen]
-    shades = [_of_cell(colour, trace, part.cell, bright=True) for part in layout.seen]
     thick = len(trace.steps) <= READABLE
-    ax.add_collection(PolyCollection(held, facecolors=faces, edgecolors=PAPER,
-                                     linewidths=0.7 if thick else 0.0))  # fmt: skip
-    ax.add_collection(PolyCollection(seen, facecolors=shades, edgecolors=shades, linewidths=0.2))
+    for spans, bright, width in ((layout.spans, False, 0.7 * thick), (layout.seen, True, 0.2)):
+        boxes = [_box(span.start, span.stop, span.low, span.high) for span in spans]
+        faces = [_of_cell(colour, trace, span.cell, bright) for span in spans]
+        edges = faces if bright else PAPER
+        ax.add_collection(
+            PolyCollection(boxes, facecolors=faces, edgecolors=edges, linewidths=width)
+        )
     for windows in layout.windows:
-        steps = [windows[0].step, *(window.step + 1 for window in windows)]
-        for edges in ([w.low for w in windows], [w.high for w in windows]):
-            ax.stairs(edges, steps, baseline=None, color=INK, linewidth=1.1 if thick else 0.6)
+        for edge in zip(*windows, strict=True):
+            ax.stairs(edge, baseline=None, color=INK, linewidth=1.1 if thick else 0.6)
     # A band's symbol stands where the band begins, or later, where it is thick enough.
     named: set[int] = set()
     inches = ax.get_position().height * ax.figure.get_figheight() / (layout.high - layout.low)  # type: ignore[union-attr]

@@ -17,28 +17,11 @@ Rgb = tuple[float, float, float]
 
 
 class Span(NamedTuple):
-    """A cell from one step up to another between which it did not change."""
+    """A cell, or a part of it, from one step up to another, between which it did not change."""
 
     cell: int
     start: int
     stop: int  # the first step at which it is no longer so
-    low: float
-    high: float
-
-
-class Seen(NamedTuple):
-    """A part of a cell that a read comes from at a step."""
-
-    step: int
-    cell: int
-    low: float
-    high: float
-
-
-class Window(NamedTuple):
-    """What a read reaches at a step."""
-
-    step: int
     low: float
     high: float
 
@@ -48,8 +31,8 @@ class Layout:
     """Everything that has a place in the picture."""
 
     spans: list[Span]
-    seen: list[Seen]
-    windows: list[list[Window]]  # for each end that is read
+    seen: list[Span]  # parts that a read comes from, a step each
+    windows: list[list[tuple[float, float]]]  # for each end that is read, what it reaches by step
     low: float
     high: float
 
@@ -58,8 +41,8 @@ def lay_out(trace: Trace) -> Layout:
     """Find the places."""
     ends, n_steps = trace.read_ends, len(trace.steps)
     spans: dict[int, list[Span]] = {}
-    seen: list[Seen] = []
-    windows: list[list[Window]] = [[] for _ in ends]
+    seen: list[Span] = []
+    windows: list[list[tuple[float, float]]] = [[] for _ in ends]
     for t, step in enumerate(trace.steps):
         push = dict(zip(trace.push_ends, step.push, strict=True))
         bottom, top = step.bottom + push.get("bottom", 0.0), step.top - push.get("top", 0.0)
@@ -77,10 +60,10 @@ def lay_out(trace: Trace) -> Layout:
         for end, read, reached in zip(ends, step.reads, windows, strict=True):
             low = max(step.bottom, step.top - 1) if end == "top" else step.bottom
             high = step.top if end == "top" else min(step.top, step.bottom + 1)
-            reached.append(Window(t, low, high))
+            reached.append((low, high))
             for cell, _ in read:
                 span = spans[cell][-1]
-                seen.append(Seen(t, cell, max(span.low, low), min(span.high, high)))
+                seen.append(Span(cell, t, t + 1, max(span.low, low), min(span.high, high)))
     flat = [span for part in spans.values() for span in part]
     lowest = min(0.0, *(step.bottom for step in trace.steps))
     highest = max(1.0, *(step.top for step in trace.steps))
