@@ -1,6 +1,7 @@
 """`pushpop check`: verify and time every backend on this machine."""
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,16 +71,13 @@ def run_checks(
     """All figures, as they are saved, and whether something is wrong; prints as it goes."""
     import torch
 
-    from pushpop.verification import Setting, describe_machine, time_layers, time_memories
+    from pushpop.verification import QUICK, Setting, describe_machine, time_layers, time_memories
     from pushpop.verification.agreement import Sizes, compare_layers, compare_memories
 
+    say = partial(console.print, highlight=False, soft_wrap=True)
     machine = describe_machine(where)
-
-    def say(text: str) -> None:
-        console.print(text, highlight=False, soft_wrap=True)
-
     say(_listed(machine))
-    sizes, setting = Sizes(12, 3, 16) if quick else Sizes(), Setting(quick)
+    sizes, setting = (Sizes(12, 3, 16), QUICK) if quick else (Sizes(), Setting())
     comparisons: list[Comparison] = []
     times: dict[str, Any] = {}
     for device in dict.fromkeys((torch.device("cpu"), where)):
@@ -95,7 +93,7 @@ def run_checks(
             say(f"{device}: not timed: {error}")
             continue
         times[str(device)] = {"memories": memories, "layers": layers}
-        console.print(times_table(str(device), memories, layers, setting.to_dict()))
+        console.print(times_table(str(device), memories, layers, _listed(asdict(setting))))
     wrong = [comparison for comparison in comparisons if not comparison.agrees]
     for comparison in wrong:
         say(f"WRONG: {comparison}")
@@ -107,7 +105,7 @@ def run_checks(
         "machine": machine,
         "verdict": verdict,
         "comparisons": [_as_json(comparison) for comparison in comparisons],
-        "setting": setting.to_dict(),
+        "setting": asdict(setting),
         "milliseconds": times,
     }
     return figures, bool(wrong)
@@ -121,45 +119,37 @@ def _as_json(comparison: "Comparison") -> dict[str, Any]:
 
 def agreement_table(device: str, comparisons: "list[Comparison]") -> "Table":
     """A row for each memory or layer and backend: the worst difference of all cases."""
-    rows: dict[str, dict[str, list[Comparison]]] = {}
+    rows: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in comparisons:
         name, *cell_and_memory = comparison.what.split()
         what = " ".join([name, *cell_and_memory[1:]])  # the controllers share a row
-        rows.setdefault(what, {}).setdefault(comparison.backend, []).append(comparison)
+        rows.setdefault((what, comparison.backend), []).append(comparison)
     table = plain_table(
         f"{device}: largest difference from the equations (in float64 on the CPU)",
         "of reads, outputs, states and every gradient, in units of the largest number",
         ["what", "backend"],
         [*PRECISIONS, ""],
     )
-    for what, by_backend in rows.items():
-        for backend, group in by_backend.items():
-            worst = [
-                [comparison.worst for comparison in group if comparison.dtype == dtype]
-                for dtype in PRECISIONS
-            ]
-            cells = [f"{max(errors):.0e}" if errors else "" for errors in worst]
-            verdict = "ok" if all(comparison.agrees for comparison in group) else "WRONG"
-            table.add_row(what, backend, *cells, verdict)
+    for names, group in rows.items():
+        worst = [[each.worst for each in group if each.dtype == dtype] for dtype in PRECISIONS]
+        cells = [f"{max(errors):.0e}" if errors else "" for errors in worst]
+        table.add_row(*names, *cells, "ok" if all(each.agrees for each in group) else "WRONG")
     return table
 
 
 def times_table(
-    device: str,
-    memories: dict[str, dict[str, float]],
-    layers: dict[str, float],
-    setting: dict[str, int],
+    device: str, memories: dict[str, dict[str, float]], layers: dict[str, float], setting: str
 ) -> "Table":
     """Milliseconds, and what they are beside the fastest backend and beside nn.LSTM."""
     table = plain_table(
         f"{device}: milliseconds, forward and backward, float32",
-        f"medians of calls that took turns; {_listed(setting)}",
+        f"medians of calls that took turns; {setting}",
         ["what", "backend"],
         ["ms", "/ fastest", "/ nn.LSTM"],
     )
     for kind, by_backend in memories.items():
-        fastest = min(by_backend.values())
         for backend, ms in by_backend.items():
+            fastest = min(by_backend.values())
             table.add_row(kind, backend, f"{ms:.2f}", f"{ms / fastest:.1f}", "")
     for name, ms in layers.items():
         kind, _, backend = name.partition(" ")

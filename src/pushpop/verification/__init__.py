@@ -8,8 +8,9 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from pushpop.devices import gpu_name
 from pushpop.layers import MemoryRNN
-from pushpop.memory import MEMORIES, Memory
+from pushpop.memory import MEMORIES
 from pushpop.memory.kinds import KINDS
 from pushpop.verification.agreement import STEP_BY_STEP, layer_backends, set_backend
 
@@ -27,11 +28,9 @@ PACKAGES = ("pushpop", "torch", "triton", "numba", "numpy")
 
 def describe_machine(device: torch.device) -> dict[str, Any]:
     """Versions, the processor and, of a GPU, its name, its driver and the CUDA of torch."""
-    described: dict[str, Any] = dict.fromkeys(PACKAGES)
-    for name in PACKAGES:
-        with suppress(PackageNotFoundError):
-            described[name] = version(name)
-    described |= {
+    installed = {each.name: each.version for each in distributions()}
+    described = {
+        **{name: installed.get(name) for name in PACKAGES},
         "python": platform.python_version(),
         "system": platform.platform(),
         "processor": _processor(),
@@ -66,17 +65,19 @@ def _driver() -> str | None:
     return None
 
 
+@dataclass(frozen=True)
 class Setting:
-    """What is timed: the paper's sizes, or small ones that take seconds."""
+    """What is timed: the paper's sizes."""
 
-    def __init__(self, quick: bool) -> None:
-        self.steps, self.rows = (16, 4) if quick else (130, 10)
-        self.width = self.hidden = 16 if quick else 256
-        self.inputs = 8 if quick else 64
-        self.rounds = 3 if quick else 5
+    steps: int = 130
+    rows: int = 10
+    width: int = 256
+    hidden: int = 256
+    inputs: int = 64
+    rounds: int = 5
 
-    def to_dict(self) -> dict[str, int]:
-        return dict(vars(self))
+
+QUICK = Setting(steps=16, rows=4, width=16, hidden=16, inputs=8, rounds=3)
 
 
 def time_memories(device: torch.device, setting: Setting) -> dict[str, dict[str, float]]:
@@ -86,9 +87,10 @@ def time_memories(device: torch.device, setting: Setting) -> dict[str, dict[str,
         memory = MEMORIES[kind](setting.width)
         draw = partial(torch.rand, setting.steps, setting.rows, device=device)
         values, gates = draw(memory.values, setting.width) - 0.5, draw(memory.gates)
+        leaves = [values.requires_grad_(), gates.requires_grad_()]
         calls = {
-            backend: partial(_train_memory, MEMORIES[kind](setting.width, backend), values, gates)
-            for backend in memory.backends(device, torch.float32)
+            name: partial(_train, MEMORIES[kind](setting.width, name).run, (*leaves, None), leaves)
+            for name in memory.backends(device, torch.float32)
         }
         milliseconds[kind] = interleave(calls, device, setting.rounds)
     return milliseconds
@@ -97,14 +99,16 @@ def time_memories(device: torch.device, setting: Setting) -> dict[str, dict[str,
 def time_layers(device: torch.device, setting: Setting) -> dict[str, float]:
     """Milliseconds of `MemoryRNN` with its kernels and step by step, and of `nn.LSTM`."""
     x = torch.randn(setting.steps, setting.rows, setting.inputs, device=device)
-    lstm = nn.LSTM(setting.inputs, setting.hidden, device=device)
-    calls: dict[str, Callable[[], Any]] = {"nn.LSTM": partial(_train_layer, lstm, x)}
+    layers: dict[str, nn.Module] = {"nn.LSTM": nn.LSTM(setting.inputs, setting.hidden)}
     for kind in KINDS:
         sizes = (setting.inputs, setting.hidden, kind, setting.width)
         for backend in (*layer_backends(MemoryRNN(*sizes).to(device), x), STEP_BY_STEP):
-            rnn = MemoryRNN(*sizes).to(device)
+            layers[f"{kind} {backend}"] = rnn = MemoryRNN(*sizes)
             set_backend(rnn, backend)
-            calls[f"{kind} {backend}"] = partial(_train_layer, rnn, x)
+    calls = {
+        name: partial(_train, layer.to(device), (x,), list(layer.parameters()))
+        for name, layer in layers.items()
+    }
     return interleave(calls, device, setting.rounds)
 
 
@@ -130,12 +134,6 @@ def _wait_for(device: torch.device) -> None:
         torch.accelerator.synchronize(device)
 
 
-def _train_memory(memory: Memory[Any], values: Tensor, gates: Tensor) -> None:
-    leaves = [x.detach().requires_grad_() for x in (values, gates)]
-    reads, _ = memory.run(leaves[0], leaves[1], None)
-    torch.autograd.grad(reads.sum(), leaves)
-
-
-def _train_layer(layer: nn.Module, x: Tensor) -> None:
-    output, _ = layer(x)
-    torch.autograd.grad(output.sum(), list(layer.parameters()), allow_unused=True)
+def _train(run: Callable[..., Any], inputs: tuple[Any, ...], leaves: list[Tensor]) -> None:
+    output, _ = run(*inputs)
+    torch.autograd.grad(output.sum(), leaves, allow_unused=True)
