@@ -142,12 +142,7 @@ class Report(Command):
     )
 
     def execute(self) -> None:
-        from pushpop.experiments.report import (
-            make_report,
-            put_into_page,
-            to_terminal,
-            write_report,
-        )
+        from pushpop.experiments.report import make_report, put_into_page, write_report
         from pushpop.experiments.runs import collect as pack_runs
 
         folder = Path(self.results)
@@ -161,10 +156,11 @@ class Report(Command):
             tell(note)
         if self.page:
             put_into_page(made, folder, Path(self.page))
-        if sys.stdout.isatty() and made.tables:
+        if sys.stdout.isatty():
             from rich.console import Console
+            from rich.markdown import Markdown
 
-            Console().print(*to_terminal(made.tables), sep="\n")
+            Console().print(Markdown(made.files["table.md"]))
         else:
             print(made.files["table.md"], end="")
         print(

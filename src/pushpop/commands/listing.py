@@ -111,11 +111,10 @@ class Sizes(Command):
     embedding: int = option(64, "the width of the embeddings; the paper's figures are for 64")
 
     def execute(self) -> None:
-        from itertools import groupby
-
         from rich.console import Console
 
-        from pushpop.experiments.paper import size_rows
+        from pushpop.experiments.paper import HIDDEN, PAPER_MODELS, PAPER_SIZES, count_parameters
+        from pushpop.tasks import get_task
 
         table = plain_table(
             f"Parameters with embeddings of {self.embedding}, memories of 256",
@@ -125,12 +124,14 @@ class Sizes(Command):
             ["model"],
             ["hidden", "paper", "core", "off", "start", "total"],
         )
-        for hidden, rows in groupby(size_rows(self.embedding), key=lambda row: row.hidden):
-            for row in rows:
-                core, *counts = (
-                    f"{count:,}" for count in (row.size.core, row.size.start, row.size.total)
-                )
-                table.add_row(row.model, str(hidden), row.paper, core, row.off, *counts)
+        vocabulary = get_task("copy").vocabulary
+        for column, hidden in enumerate(HIDDEN):
+            for model, figures in PAPER_SIZES.items():
+                size = count_parameters(model, hidden, vocabulary, self.embedding)
+                paper = f"{figures[column]:.1e}".replace("e+0", "e")
+                off = f"{size.core / figures[column] - 1:+.1%}"
+                counts = f"{size.core:,}", off, f"{size.start:,}", f"{size.total:,}"
+                table.add_row(PAPER_MODELS[model], str(hidden), paper, *counts)
             table.add_section()
         Console().print(table)
 

@@ -88,10 +88,12 @@ def score_lines(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
         )
     models, lines = _in_order({row["model"] for row in rows}), []
     for task, row in scores.items():
-        best, whose = best_published(task)
+        best = max(PUBLISHED["mean"][task])
+        means = zip(PUBLISHED["models"], PUBLISHED["mean"][task], strict=True)
+        whose = [name for name, mean in means if mean == best]
         line = {"task": task, "level": row["level"], "chance": f"{row['chance']:.2f}"}
         line |= {model: row["scores"].get(model, "") for model in models}
-        theirs = f"{best:.3f} {whose[0] if len(whose) == 1 else f'{len(whose)} models'}"
+        theirs = f"{best / 100:.3f} {whose[0] if len(whose) == 1 else f'{len(whose)} models'}"
         lines.append(line | {"best published mean": theirs})
     several = sorted({row["seeds"] for row in rows if row["seeds"] > 1})
     meaning = "of one seed"
@@ -105,13 +107,6 @@ def score_lines(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
         f"Accuracy per symbol on sources of {lengths} symbols, {meaning}; bold: {SOLVED_ACCURACY} "
         f"or more with the best seed. Published: {PUBLISHED['source']}."
     )
-
-
-def best_published(task: str) -> tuple[float, list[str]]:
-    """The highest published mean on a task, and the models that have it."""
-    best = max(PUBLISHED["mean"][task])
-    pairs = zip(PUBLISHED["models"], PUBLISHED["mean"][task], strict=True)
-    return best / 100, [name for name, mean in pairs if mean == best]
 
 
 def score_panels(

@@ -6,7 +6,7 @@ by average training perplexity.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,7 +18,7 @@ from pushpop.experiments.presets import model_options
 from pushpop.experiments.runs import RunRecord
 from pushpop.memory.kinds import MEMORY_NAMES
 from pushpop.models.config import WIDEST
-from pushpop.tasks import Vocabulary, get_task
+from pushpop.tasks import Vocabulary
 from pushpop.training import TrainConfig
 from pushpop.training.config import CHANGEABLE
 
@@ -82,13 +82,13 @@ class Choice:
         if not self.rungs or self.run.report["stopped_by"] != "steps":
             return "finished"
         last = [run for run in self.candidates if run.config.steps == self.rungs[-1]]
-        ended = any(run.report and folder_of(run) == self.folder for run in last)
+        ended = any(run.report and run.folder == self.folder for run in last)
         return "finished" if ended else "unfinished"
 
     @property
     def folder(self) -> str:
         """The folder that the run is in."""
-        return "" if self.run is None else folder_of(self.run)
+        return "" if self.run is None else self.run.folder
 
     @property
     def rung(self) -> int | None:
@@ -96,11 +96,6 @@ class Choice:
         if self.run is None or not self.rungs:
             return None
         return self.rungs.index(self.run.config.steps) + 1
-
-
-def folder_of(run: RunRecord) -> str:
-    """The folder of a run below that of the report."""
-    return run.name.rpartition("/")[0]
 
 
 def choose(runs: Sequence[RunRecord], own_lengths: Sequence[RunRecord] = ()) -> list[Choice]:
@@ -114,24 +109,18 @@ def choose(runs: Sequence[RunRecord], own_lengths: Sequence[RunRecord] = ()) -> 
     def key(run: RunRecord) -> tuple[str, str, str]:
         return run.config.recipe, run.config.task, run.model
 
-    def place(key: tuple[str, ...]) -> list[tuple[int, str]]:
-        """The paper's order; what it does not have comes after."""
-        orders = (["paper"], list(PAPER_TASKS), list(PAPER_MODELS))
-        return [
-            (order.index(name), "") if name in order else (len(order), name)
-            for name, order in zip(key, orders, strict=True)
-        ]
+    order = ["paper", *PAPER_TASKS, *PAPER_MODELS]  # what the paper does not have comes after
 
-    own = [run for run in own_lengths if key(run)[:2] in [("paper", task) for task in GRAMMARS]]
+    def place(key: tuple[str, ...]) -> list[tuple[int, str]]:
+        return [(order.index(x) if x in order else len(order), x) for x in key]
+
+    own = [run for run in own_lengths if run.config.recipe == "paper"]
     followed = [run for run in runs if in_protocol(run)]
     tasks = {run.config.task for run in (*runs, *own) if run.config.recipe == "paper"}
     if any(run.config.recipe == "paper" for run in followed):
         tasks = set(PAPER_TASKS)
     groups: dict[tuple[str, str, str], list[RunRecord]] = {
-        ("paper", task, model): []
-        for task in PAPER_TASKS
-        if task in tasks
-        for model in PAPER_MODELS
+        ("paper", task, model): [] for task in tasks & {*PAPER_TASKS} for model in PAPER_MODELS
     }
     replaced = {key(run) for run in own}
     for run in (*(run for run in followed or runs if key(run) not in replaced), *own):
@@ -142,7 +131,7 @@ def choose(runs: Sequence[RunRecord], own_lengths: Sequence[RunRecord] = ()) -> 
         candidates = tuple(sorted(groups[row], key=rank))
         best: dict[str, RunRecord] = {}  # of each folder
         for run in candidates:
-            best.setdefault(folder_of(run), run)
+            best.setdefault(run.folder, run)
         possible = [Choice(*row, best[at], candidates, rungs.get(at, ())) for at in best]
         finished = [choice for choice in possible if choice.status == "finished"]
         choices.append((finished or possible or [Choice(*row)])[0])
@@ -154,8 +143,8 @@ def _rungs(groups: list[list[RunRecord]]) -> dict[str, tuple[int, ...]]:
     have different numbers of batches."""
     steps: dict[str, list[set[int]]] = {}
     for group in groups:
-        for folder in {folder_of(run) for run in group}:
-            of_row = {run.config.steps for run in group if folder_of(run) == folder}
+        for folder in {run.folder for run in group}:
+            of_row = {run.config.steps for run in group if run.folder == folder}
             steps.setdefault(folder, []).append(of_row)
     return {
         folder: tuple(sorted(set().union(*rows)))
@@ -224,27 +213,6 @@ class Size(NamedTuple):
     core: int  # what the paper counts
     start: int  # learned initial states
     total: int  # everything, embeddings included
-
-
-class SizeRow(NamedTuple):
-    """A model of the paper: its figure, as it is printed there, beside ours."""
-
-    model: str
-    hidden: int
-    paper: str
-    size: Size
-    off: str  # our core against the paper's figure, in per cent
-
-
-def size_rows(embedding: int = 64) -> Iterator[SizeRow]:
-    """The paper's models for the copy task, the narrow ones first."""
-    vocabulary = get_task("copy").vocabulary
-    for column, hidden in enumerate(HIDDEN):
-        for model, figures in PAPER_SIZES.items():
-            size = count_parameters(model, hidden, vocabulary, embedding)
-            paper = f"{figures[column]:.1e}".replace("e+0", "e")
-            off = f"{size.core / figures[column] - 1:+.1%}"
-            yield SizeRow(PAPER_MODELS[model], hidden, paper, size, off)
 
 
 def count_parameters(model: str, hidden: int, vocabulary: Vocabulary, embedding: int = 64) -> Size:

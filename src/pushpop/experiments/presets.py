@@ -15,7 +15,6 @@ Options are those of `pushpop train`, and `model`: stack, queue, deque, lstm1, l
 import json
 import re
 from collections.abc import Container, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import count, pairwise, product
@@ -27,7 +26,7 @@ from pushpop.errors import InputError, did_you_mean, reading
 from pushpop.memory.kinds import MEMORY_NAMES
 from pushpop.tasks.pairs_text import is_pairs_file
 from pushpop.training import TrainConfig
-from pushpop.training.config import CHANGEABLE
+from pushpop.training.config import CHANGEABLE, naming, parse_yaml, read_options
 from pushpop.training.run import task_stem
 
 KEYS = ("name", "description", "base", "rows", "grid", "halving", "measure")
@@ -111,9 +110,7 @@ def preset_names() -> list[str]:
 
 def load_preset(preset: str, override: Mapping[str, Any] | None = None) -> Preset:
     """Read a preset that comes with pushpop, or a file; `override` goes before what it says."""
-    import yaml
-
-    names, path = preset_names(), Path(preset)
+    names, path, where = preset_names(), Path(preset), preset
     if preset in names:
         where = f"preset {preset}"
         text = (files("pushpop.experiments") / "presets" / f"{preset}.yaml").read_text("utf-8")
@@ -121,65 +118,62 @@ def load_preset(preset: str, override: Mapping[str, Any] | None = None) -> Prese
         hint = did_you_mean(preset, names)
         raise InputError(f"no preset {preset!r}{hint}; expected {', '.join(names)}, or a YAML file")
     else:
-        where = preset
         with reading(path):
             text = path.read_text("utf-8")
-    try:
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not YAML: {error}") from None
-    return read_preset(data, where, override or {})
+    return read_preset(parse_yaml(text, where), where, override or {})
 
 
 def read_preset(data: Any, where: str, override: Mapping[str, Any]) -> Preset:
     """A preset from what its file holds; `where` begins the messages of errors."""
-    data = _mapping(data, where, KEYS)
+    with naming(where):
+        return _read_preset(_mapping(data, "", KEYS), Path(where).stem, override)
+
+
+def _read_preset(data: dict[str, Any], title: str, override: Mapping[str, Any]) -> Preset:
     for key in ("name", "description"):
         if not isinstance(data.get(key, ""), str):
-            raise InputError(f"{where}: {key} is {data[key]!r}, expected text")
+            raise InputError(f"{key} is {data[key]!r}, expected text")
     rows = data.get("rows", [{}])
     if not isinstance(rows, list) or not rows:
-        raise InputError(f"{where}: rows is {rows!r}, expected a list of options")
-    base = _mapping(data.get("base") or {}, f"{where}: base")
-    rows = [_mapping(row, f"{where}: row {k + 1}") for k, row in enumerate(rows)]
-    grid = _mapping(data.get("grid") or {}, f"{where}: grid")
+        raise InputError(f"rows is {rows!r}, expected a list of options")
+    base = _mapping(data.get("base") or {}, "base: ")
+    rows = [_mapping(row, f"row {k}: ") for k, row in enumerate(rows, 1)]
+    grid = _mapping(data.get("grid") or {}, "grid: ")
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
-            raise InputError(f"{where}: grid: {name} is {values!r}, expected a list of values")
+            raise InputError(f"grid: {name} is {values!r}, expected a list of values")
         if any(name in row for row in rows):
-            raise InputError(f"{where}: {name} is both in grid and in rows")
-    measurement = _measurement(data.get("measure") or {}, f"{where}: measure")
-    halving = _halving(data.get("halving"), f"{where}: halving")
+            raise InputError(f"{name} is both in grid and in rows")
+    measure = _mapping(data.get("measure") or {}, "measure: ", ("lengths", "sequences"))
+    lengths = _numbers(measure.get("lengths", []), "measure: lengths")
+    (sequences,) = _numbers([measure.get("sequences", 1000)], "measure: sequences")
+    halving = None if data.get("halving") is None else _halving(data["halving"])
     if halving is not None:
         if "steps" in override or any("steps" in options for options in (base, grid, *rows)):
-            raise InputError(f"{where}: steps beside halving, whose rungs say how long a run is")
+            raise InputError("steps beside halving, whose rungs say how long a run is")
         base = {**base, "steps": halving.rungs[-1]}
     axes = list(dict.fromkeys([name for row in rows for name in row] + list(grid)))
-    runs: dict[str, PlannedRun] = {}
-    planned = set()
+    runs: dict[str, PlannedRun] = {}  # by identity
     for values, row in product(product(*grid.values()), rows):
-        options = {**base, **row, **dict(zip(grid, values, strict=True)), **override}
-        config = _config(options, where)
-        if measurement.lengths and is_pairs_file(config.task):
+        config = _config({**base, **row, **dict(zip(grid, values, strict=True)), **override})
+        if lengths and is_pairs_file(config.task):
             raise InputError(
-                f"{where}: measure: {config.task} is a file of pairs; expected tasks, of which "
-                "sources of any length can be drawn"
+                f"measure: {config.task} is a file of pairs; expected tasks, of which sources of "
+                "any length can be drawn"
             )
         if halving is not None and config.cooldown:
-            raise InputError(f"{where}: cooldown beside halving: a run that goes on has no end yet")
-        name = run_name(config, axes)
-        if (key := identity(config)) in planned:
-            raise InputError(f"{where}: {name} is in it twice")
-        planned.add(key)
-        name = free_name(name, runs)
-        runs[name] = PlannedRun(name, config)
-    title = data.get("name") or Path(where).stem
-    description = " ".join(data.get("description", "").split())
+            raise InputError("cooldown beside halving: a run that goes on has no end yet")
+        name, key = run_name(config, axes), identity(config)
+        if key in runs:
+            raise InputError(f"{name} is in it twice")
+        runs[key] = PlannedRun(free_name(name, [run.name for run in runs.values()]), config)
     ordered = list(runs.values())
     if halving is not None:  # row by row, so that finished rows can be reported early
         order = list(dict.fromkeys(run.row for run in ordered))
         ordered.sort(key=lambda run: order.index(run.row))
-    return Preset(title, description, tuple(ordered), measurement, halving)
+    description = " ".join(data.get("description", "").split())
+    measurement = Measurement(lengths, sequences)
+    return Preset(data.get("name") or title, description, tuple(ordered), measurement, halving)
 
 
 def free_name(name: str, taken: Container[str]) -> str:
@@ -216,66 +210,43 @@ def identity(config: TrainConfig, but: tuple[str, ...] = ()) -> str:
 
 def select(runs: tuple[PlannedRun, ...], only: str) -> tuple[PlannedRun, ...]:
     """The runs that `only` asks for, as in task=copy,model=queue,model=deque."""
-    wanted: dict[str, list[str]] = {}
-    for part in filter(None, only.split(",")):
-        name, equals, value = (text.strip() for text in part.partition("="))
-        if not equals or not value:
-            raise InputError(f"only: {part!r}, expected option=value")
-        wanted.setdefault(name, []).append(value)
-    kept = tuple(run for run in runs if _matches(run.config, wanted))
+    wanted: dict[str, list[Any]] = {}
+    with naming("only"):
+        for part in filter(None, only.split(",")):
+            name, equals, value = (text.strip() for text in part.partition("="))
+            if not equals or not value:
+                raise InputError(f"{part!r}, expected option=value")
+            read = value if name == "model" else read_options({name: value})[name]
+            wanted.setdefault(name, []).append(read)
+    kept = tuple(
+        run
+        for run in runs
+        if all(vars(run.config).get(k, run.row[1]) in values for k, values in wanted.items())
+    )
     if not kept:
         raise InputError(f"only {only!r}: none of the {len(runs)} runs is like that")
     return kept
 
 
-def _matches(config: TrainConfig, wanted: dict[str, list[str]]) -> bool:
-    options = {**config.to_dict(), "model": model_name(config)}
-    for name, values in wanted.items():
-        if name not in options:
-            raise InputError(f"only: unknown option {name!r}{did_you_mean(name, options)}")
-        if not any(_equal(options[name], text) for text in values):
-            return False
-    return True
+def _config(options: dict[str, Any]) -> TrainConfig:
+    if "model" in options:
+        named = model_options(options.pop("model"))
+        for name in named:
+            if name in options:
+                raise InputError(f"{name} is {options[name]!r} beside a model: leave one out")
+        options |= named
+    if "task" not in options:
+        raise InputError("a run without a task")
+    return TrainConfig.from_dict(options)
 
 
-def _equal(option: Any, text: str) -> bool:
-    with suppress(ValueError):  # 1e-3 is 0.001
-        if isinstance(option, int | float) and float(text) == option:
-            return True
-    return str(option).lower() == text
-
-
-def _config(options: dict[str, Any], where: str) -> TrainConfig:
-    try:
-        if "model" in options:
-            named = model_options(options.pop("model"))
-            for name in named:
-                if name in options:
-                    raise InputError(f"{name} is {options[name]!r} beside a model: leave one out")
-            options |= named
-        if "task" not in options:
-            raise InputError("a run without a task")
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
-    return TrainConfig.from_dict(options, where)
-
-
-def _measurement(data: Any, where: str) -> Measurement:
-    data = _mapping(data, where, ("lengths", "sequences"))
-    lengths = _numbers(data.get("lengths", []), f"{where}: lengths")
-    (sequences,) = _numbers([data.get("sequences", 1000)], f"{where}: sequences")
-    return Measurement(lengths, sequences)
-
-
-def _halving(data: Any, where: str) -> Halving | None:
-    if data is None:
-        return None
-    data = _mapping(data, where, ("rungs", "keep"))
-    rungs, keep = _numbers(data.get("rungs"), f"{where}: rungs"), data.get("keep")
+def _halving(data: Any) -> Halving:
+    data = _mapping(data, "halving: ", ("rungs", "keep"))
+    rungs, keep = _numbers(data.get("rungs"), "halving: rungs"), data.get("keep")
     if not rungs or any(low >= high for low, high in pairwise(rungs)):
-        raise InputError(f"{where}: rungs is {list(rungs)}, expected rising numbers of batches")
+        raise InputError(f"halving: rungs is {list(rungs)}, expected rising numbers of batches")
     if type(keep) not in (int, float) or not 0 < keep <= 1:
-        raise InputError(f"{where}: keep is {keep!r}, expected a share above 0, at most 1")
+        raise InputError(f"halving: keep is {keep!r}, expected a share above 0, at most 1")
     return Halving(rungs, keep)
 
 
@@ -290,11 +261,11 @@ def _numbers(values: Any, where: str) -> tuple[int, ...]:
 
 def _mapping(data: Any, where: str, known: tuple[str, ...] = ()) -> dict[str, Any]:
     if not isinstance(data, dict):
-        raise InputError(f"{where}: {data!r}, expected key: value lines")
+        raise InputError(f"{where}{data!r}, expected key: value lines")
     for key in data:
         if not isinstance(key, str):
-            raise InputError(f"{where}: key {key!r}, expected text")
+            raise InputError(f"{where}key {key!r}, expected text")
         if known and key not in known:
             hint = did_you_mean(key, known)
-            raise InputError(f"{where}: unknown key {key!r}{hint}; expected {', '.join(known)}")
+            raise InputError(f"{where}unknown key {key!r}{hint}; expected {', '.join(known)}")
     return dict(data)

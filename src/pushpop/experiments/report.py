@@ -1,8 +1,8 @@
 """A report: what the runs in a folder show, as tables and figures in files.
 
-A table is a list of rows, each a dict, and what its columns show of them. It is written as
-Markdown, LaTeX and HTML by its columns, as CSV and JSON by its rows. The page has everything and
-needs nothing else, no network and no script.
+A table is a list of rows, each a dict from a column to the text of its cell. It is written as
+Markdown, LaTeX and HTML; the paper's table also as CSV and JSON, by the figures behind it. The page
+has everything and needs nothing else, no network and no script.
 """
 
 import csv
@@ -14,13 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from importlib.resources import files as resources
+from itertools import pairwise
 from math import sqrt
 from pathlib import Path
 from statistics import median
 from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pushpop.errors import InputError, reading, writing
+from pushpop.errors import InputError, counted, reading, writing
 from pushpop.experiments.chomsky import is_chomsky, score_lines, score_panels, score_rows
 from pushpop.experiments.figures import accuracy_by_length, convergence, inline, learning_curves
 from pushpop.experiments.paper import (
@@ -37,7 +38,6 @@ from pushpop.experiments.paper import (
     choose,
     nonstandard_options,
     paper_results,
-    size_rows,
     usual_options,
     verdict,
 )
@@ -46,9 +46,6 @@ from pushpop.experiments.runs import SOLVED_ACCURACY, RunRecord, read_results
 from pushpop.files import write_file
 from pushpop.tasks.pairs_text import is_pairs_file
 
-if TYPE_CHECKING:
-    from rich.table import Table as TerminalTable
-
 Row = dict[str, Any]
 Figures = dict[str, tuple[str, str]]
 """A title and an SVG by name."""
@@ -56,7 +53,6 @@ Figures = dict[str, tuple[str, str]]
 RULES = (resources("pushpop.experiments") / "selection.html").read_text("utf-8").rstrip()
 """How the runs of the paper's table are chosen."""
 NO_FIGURES = "no figures: they need matplotlib (pip install 'pushpop[plot]')"
-PAPER_COLUMNS = ("paper's train", "paper's test")
 SOLVED_NOTE = f"coarse accuracy of {SOLVED_ACCURACY} or more on both lengths"
 SEEDS_NOTE = (
     f"Runs that differ in nothing but the seed. Solved: the model that the run kept has a "
@@ -65,54 +61,53 @@ SEEDS_NOTE = (
     "figures: least / median / most."
 )
 VERDICTS = (
-    f"Verdict, = or ≠ the paper's, by coarse accuracy: solved is {SOLVED_IN_TRAINING} or more in "
+    f" Verdict, = or ≠ the paper's, by coarse accuracy: solved is {SOLVED_IN_TRAINING} or more in "
     f"training and {SOLVED_IN_TESTING} or more in testing, training only {SOLVED_IN_TRAINING} or "
     f"more and {NOT_LEARNT} or less, neither {NOT_LEARNT} or less in both, in part all else."
 )
+RUNGS = (
+    " Candidates: runs of the row so far, compared by training perplexity alone. Rung: the last "
+    "that the run was selected for; a row is finished once a run has ended the last."
+)
+RUN_OPTIONS = (
+    *GRID, "cell", "form", "push_bias", "pop_bias", "train_lengths", "test_lengths", "steps",
+)  # fmt: skip
+"""Options that are a column of runs.csv."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows, and what the columns show of each: by default its values, under their own names.
+    """Cells by column, and in the paper's table the figures behind each row, as of `paper_row`.
 
-    `name` is the file's. A value of a row is in CSV and JSON, whether a column shows it or not.
+    `name` is the file's.
     """
 
     name: str
     title: str
     note: str
-    rows: list[Row]
-    columns: dict[str, Callable[[Row], str]] = field(default_factory=dict)
+    cells: list[Row]
+    rows: list[Row] = field(default_factory=list)
 
     @property
-    def headers(self) -> tuple[str, ...]:
-        return tuple(self.columns or (self.rows[0] if self.rows else ()))
+    def headers(self) -> list[str]:
+        return list(self.cells[0]) if self.cells else []
 
-    def lines(self) -> list[tuple[str, ...]]:
-        """The cells of each row."""
-        if not self.columns:
-            return [tuple(map(str, row.values())) for row in self.rows]
-        return [tuple(show(row) for show in self.columns.values()) for row in self.rows]
+    def lines(self) -> list[list[str]]:
+        return [list(map(str, cells.values())) for cells in self.cells]
 
-    def by_task(self) -> list[tuple[tuple[str, ...], Row, bool]]:
-        """The cells of each row, the row, and whether it is the first of its task."""
+    def begins_task(self) -> list[bool]:
+        """Of each row of the paper's table, whether the one before is of another task."""
         tasks = [None, *(row["task"] for row in self.rows)]
-        first = [row["task"] != before for row, before in zip(self.rows, tasks, strict=False)]
-        return list(zip(self.lines(), self.rows, first, strict=True))
+        return [task != before for before, task in pairwise(tasks)]
 
 
 @dataclass(frozen=True)
 class Report:
-    """The paper's table, a part a recipe; the files by name; what the user should know."""
+    """The rows of the paper's table; the files by name; what the user should know."""
 
-    tables: list[Table]
+    rows: list[Row]
     files: dict[str, str]
     notes: list[str]
-
-    @property
-    def rows(self) -> list[Row]:
-        """All rows of the paper's table."""
-        return [row for table in self.tables for row in table.rows]
 
 
 def make_report(folder: Path, grammars: Path | None = None) -> Report:
@@ -120,111 +115,93 @@ def make_report(folder: Path, grammars: Path | None = None) -> Report:
 
     `grammars`: another folder, whose runs stand in the rows of the paper's grammars.
     """
-    all_runs, own_lengths = read_results(folder), []
+    runs, own_lengths, note = read_results(folder), [], ""
     if grammars is not None:
         there = grammars.resolve().name
         own_lengths = [run for run in read_results(grammars) if run.config.task in GRAMMARS]
         own_lengths = [replace(run, name=f"{there}/{run.name}") for run in own_lengths]
-        all_runs = [replace(run, name=f"{folder.resolve().name}/{run.name}") for run in all_runs]
-    runs = [run for run in all_runs if not is_pairs_file(run.config.task)]
-    if not runs:
-        return _make_file_report(all_runs)
-    if all(is_chomsky(run) for run in runs):
-        return _make_chomsky_report(runs)
-    notes = []
-    if len(runs) < len(all_runs):
-        notes.append(f"runs on files of pairs are left out: {len(all_runs) - len(runs)}")
-    if apart := sum(is_chomsky(run) for run in runs):
-        runs = [run for run in runs if not is_chomsky(run)]
-        notes.append(
-            f"runs on Chomsky-hierarchy tasks are left out (they have their own table): {apart}"
-        )
+        runs = [replace(run, name=f"{folder.resolve().name}/{run.name}") for run in runs]
+        if own_lengths:
+            note = f" The grammars' rows are judged on the grammars' own lengths (`{there}`)."
+    on_files = [run for run in runs if is_pairs_file(run.config.task)]
+    chomsky = [run for run in runs if is_chomsky(run)]
+    if len(on_files) == len(runs):
+        return _make_file_report(runs)
+    if len(on_files) + len(chomsky) == len(runs):
+        return _make_chomsky_report(chomsky)
+    runs = [run for run in runs if not is_pairs_file(run.config.task) and not is_chomsky(run)]
+    reasons = {
+        "runs on files of pairs are left out": len(on_files),
+        "runs on Chomsky-hierarchy tasks are left out (they have their own table)": len(chomsky),
+    }
+    notes = [f"{reason}: {number}" for reason, number in reasons.items() if number]
     choices = choose(runs, own_lengths)
     runs = [*runs, *own_lengths]
-    table = paper_table(choices)
-    if own_lengths:
-        note = (
-            f"{table.note} The grammars' rows are judged on the grammars' own lengths (`{there}`)."
-        )
-        table = replace(table, note=note)
-    recipes = dict.fromkeys(row["recipe"] for row in table.rows)
-    tables = [
-        replace(
-            table,
-            title=f"With the recipe `{recipe}`",
-            rows=[row for row in table.rows if row["recipe"] == recipe],
-        )
-        for recipe in recipes
-    ]
-    summaries = [table for table in (length_table(choices), size_table(), seed_table(runs))
-                 if table.rows]  # fmt: skip
-    try:
-        figures = _figures(choices, list(recipes))
-    except ModuleNotFoundError:
-        figures = {}
-        notes.append(NO_FIGURES)
+    tables = paper_tables(choices, note)
+    rows = [row for table in tables for row in table.rows]
+    summaries = [x for x in (length_table(choices), seed_table(runs)) if x.cells]
+    figures = _unless_missing(lambda: _draw_figures(choices), notes)
     notes += [
         f"{run.name}: lengths.json is of the model after batch {run.lengths['step']}, the run's "
         f"is after {run.kept_step}: left out"
         for run in runs
         if run.lengths and not run.measured_lengths
     ]
-    page = "".join(f"{to_markdown(part)}\n" for part in tables)
     files = {
-        "table.md": f"{page}{table.note}\n",
-        "table.csv": to_csv(table.rows),
+        "table.md": "".join(f"{to_markdown(part)}\n" for part in tables) + f"{tables[0].note}\n",
+        "table.csv": to_csv(rows),
         "table.tex": to_latex(tables),
-        "table.json": to_json(table.rows),
+        "table.json": to_json(rows),
         "runs.csv": to_csv(run_rows(runs, choices)),
         **{f"{part.name}.md": f"{to_markdown(part)}\n{part.note}\n" for part in summaries},
         **{f"{name}.svg": svg for name, (_, svg) in figures.items()},
         "report.html": to_page(tables, choices, figures, summaries, runs),
     }
-    return Report(tables, files, notes)
+    return Report(rows, files, notes)
+
+
+def _unless_missing(draw: Callable[[], dict[str, Any]], notes: list[str]) -> dict[str, Any]:
+    """Draw, or note that matplotlib is missing."""
+    try:
+        return draw()
+    except ModuleNotFoundError:
+        notes.append(NO_FIGURES)
+        return {}
 
 
 def _make_chomsky_report(runs: list[RunRecord]) -> Report:
-    notes = []
-    try:
-        figures = {
-            name: accuracy_by_length(*panels) or "" for name, panels in score_panels(runs).items()
-        }
-    except ModuleNotFoundError:
-        figures = {}
-        notes.append(NO_FIGURES)
+    notes: list[str] = []
+    panels = score_panels(runs).items()
+    figures = _unless_missing(
+        lambda: {f"{name}.svg": accuracy_by_length(*parts) for name, parts in panels}, notes
+    )
     if waiting := sum(run.report is None for run in runs):
         notes.append(f"unfinished runs are left out: {waiting}")
     rows = score_rows(runs)
     lines, note = score_lines(rows)
-    files = {
-        "table.json": to_json(rows),
-        "table.csv": to_csv(rows),
-        "table.md": f"{to_markdown(Table('table', '', note, lines))}\n{note}\n",
-        **{f"{name}.svg": svg for name, svg in figures.items()},
-    }
-    return Report([], files, notes)
+    table = {"table.json": to_json(rows), "table.csv": to_csv(rows)}
+    table |= {"table.md": f"{to_markdown(Table('table', '', note, lines))}\n{note}\n"}
+    return Report([], {**table, **figures}, notes)
 
 
 def _make_file_report(runs: list[RunRecord]) -> Report:
-    rows = []
+    cells, notes = [], list[str]()
     for run in runs:
         measured = run.report or next((x for x in reversed(run.metrics) if "valid" in x), {})
         valid = measured.get("valid", {})
         row = {"run": run.name, "model": run.model, "size": run.size}
         row |= {"batches": f"{run.kept_step:,}", "accuracy": _shown(valid.get("accuracy"), ".1%")}
         row |= {"bits a symbol": _shown(valid.get("bits"), ".4f")}
-        rows.append(row | {"without memory": _shown(measured.get("without_memory"), ".1%")})
+        cells.append(row | {"without memory": _shown(measured.get("without_memory"), ".1%")})
     note = "On the validation pairs or lines; without memory: all reads are 0."
-    files = {"table.md": f"{to_markdown(Table('table', '', note, rows))}\n{note}\n"}
-    try:
-        return Report([], {**files, "learning.svg": learning_curves(runs)}, [])
-    except ModuleNotFoundError:
-        return Report([], files, [NO_FIGURES])
+    files = {"table.md": f"{to_markdown(Table('table', '', note, cells))}\n{note}\n"}
+    files |= _unless_missing(lambda: {"learning.svg": learning_curves(runs)}, notes)
+    return Report([], files, notes)
 
 
-def _figures(choices: list[Choice], recipes: list[str]) -> Figures:
+def _draw_figures(choices: list[Choice]) -> Figures:
     figures = {}
-    for recipe in recipes:
+    for recipe in dict.fromkeys(choice.recipe for choice in choices):
         suffix, of = ("", "") if recipe == "paper" else (f"-{recipe}", f", recipe {recipe}")
         chosen: dict[str, list[RunRecord]] = {}
         for choice in choices:
@@ -237,35 +214,23 @@ def _figures(choices: list[Choice], recipes: list[str]) -> Figures:
     return figures
 
 
-def paper_table(choices: list[Choice]) -> Table:
-    """The paper's rows beside ours."""
+def paper_tables(choices: list[Choice], note: str = "") -> list[Table]:
+    """The paper's rows beside ours, a table a recipe; `note` ends what is said of them."""
     rows = [paper_row(choice) for choice in choices]
-    columns: dict[str, Callable[[Row], str]] = {
-        "task": lambda row: PAPER_TASKS.get(row["task"], str(row["task"])),
-        "model": lambda row: PAPER_MODELS.get(row["model"], str(row["model"])),
-        "train": lambda row: _pair(row["train_coarse"], row["train_fine"]),
-        "test": lambda row: _pair(row["test_coarse"], row["test_fine"]),
-        "paper's train": lambda row: _pair(row["paper_train_coarse"], row["paper_train_fine"]),
-        "paper's test": lambda row: _pair(row["paper_test_coarse"], row["paper_test_fine"]),
-        "verdict": _verdict_cell,
-        "batches": _batches_cell,
-        "solved at": lambda row: _shown(row["steps_to_solve"], ","),
-        "size": lambda row: _shown(row["size"]),
-        "rate": lambda row: _shown(row["learning_rate"], "g"),
-        "seed": lambda row: _shown(row["seed"]),
-        "candidates": lambda row: str(row["candidates"]),
-        "rung": lambda row: _shown(row["rung"]),
-        "from": lambda row: row["folder"],
-    }
-    halved = any(row["rungs"] for row in rows)
-    wanted = {
+    shown = {
         "verdict": any(row["paper_verdict"] for row in rows),
-        "candidates": halved,
-        "rung": halved,
+        "candidates": any(row["rungs"] for row in rows),
+        "rung": any(row["rungs"] for row in rows),
         "from": len({row["folder"] for row in rows if row["run"]}) > 1,
     }
-    columns = {name: show for name, show in columns.items() if wanted.get(name, True)}
-    return Table("table", "", caption(rows), rows, columns)
+    about, tables = f"{caption(rows)}{note}", dict[str, Table]()
+    for row in rows:
+        title = f"With the recipe `{row['recipe']}`"
+        table = tables.setdefault(title, Table("table", title, about, [], []))
+        cells = paper_cells(row)
+        table.rows.append(row)
+        table.cells.append({name: cells[name] for name in cells if shown.get(name, True)})
+    return list(tables.values())
 
 
 def paper_row(choice: Choice) -> Row:
@@ -285,10 +250,10 @@ def paper_row(choice: Choice) -> Row:
         "candidates": len(choice.candidates),
         "size": run and run.size,
         "learning_rate": config and config.learning_rate,
-        "seed": None if config is None else config.seed,
+        "seed": config and config.seed,
         "train_lengths": config and config.train_lengths,
         "test_lengths": config and config.test_lengths,
-        "batches": None if run is None else run.step,
+        "batches": run and run.step,
         **ours,
         "steps_to_solve": run and run.solved_at,
         "perplexity": run and _rounded(run.perplexity),
@@ -298,6 +263,30 @@ def paper_row(choice: Choice) -> Row:
         "folder": choice.folder,
         "rung": choice.rung,
         "rungs": list(choice.rungs),
+    }
+
+
+def paper_cells(row: Row) -> Row:
+    """A row of the paper's table as it is shown."""
+    batches = "missing" if row["status"] == "missing" else f"{row['batches']:,}"
+    ours, paper = row["verdict"] or "", row["paper_verdict"]
+    compared = f"= {ours}" if ours == paper else f"{ours} ≠ {paper}"
+    return {
+        "task": PAPER_TASKS.get(row["task"], row["task"]),
+        "model": PAPER_MODELS.get(row["model"], row["model"]),
+        "train": _pair(row["train_coarse"], row["train_fine"]),
+        "test": _pair(row["test_coarse"], row["test_fine"]),
+        "paper's train": _pair(row["paper_train_coarse"], row["paper_train_fine"]),
+        "paper's test": _pair(row["paper_test_coarse"], row["paper_test_fine"]),
+        "verdict": compared if ours and paper else ours,
+        "batches": batches + " so far" * (row["status"] == "unfinished"),
+        "solved at": _shown(row["steps_to_solve"], ","),
+        "size": _shown(row["size"]),
+        "rate": _shown(row["learning_rate"], "g"),
+        "seed": _shown(row["seed"]),
+        "candidates": str(row["candidates"]),
+        "rung": _shown(row["rung"]),
+        "from": row["folder"],
     }
 
 
@@ -321,19 +310,6 @@ def _shown(value: Any, form: str = "") -> str:
     return "" if value is None else format(value, form)
 
 
-def _batches_cell(row: Row) -> str:
-    if row["status"] == "missing":
-        return "missing"
-    return f"{row['batches']:,}{' so far' if row['status'] == 'unfinished' else ''}"
-
-
-def _verdict_cell(row: Row) -> str:
-    ours, paper = row["verdict"], row["paper_verdict"]
-    if ours is None or paper is None:
-        return ours or ""
-    return f"= {ours}" if ours == paper else f"{ours} ≠ {paper}"
-
-
 def caption(rows: list[Row]) -> str:
     """What the columns of the paper's table are, and how many rows agree with it."""
     shown = [row for row in rows if row["run"]]
@@ -350,66 +326,41 @@ def caption(rows: list[Row]) -> str:
         f"Accuracies are coarse / fine. Sources have {', or '.join(parts)}. Solved at: the first "
         f"test with a {SOLVED_NOTE}, in batches. Size: width of the controller / of the memory."
     )
-    if any(row["paper_verdict"] for row in rows):
-        about += f" {VERDICTS}"
-    if any(row["rungs"] for row in rows):
-        about += (
-            " Candidates: runs of the row so far, compared by training perplexity alone. Rung: the "
-            "last that the run was selected for; a row is finished once a run has ended the last."
-        )
-    beside = [
-        row
-        for row in rows
-        if row["recipe"] == "paper" and row["status"] == "finished" and row["paper_verdict"]
-    ]
+    about += VERDICTS * any(row["paper_verdict"] for row in rows)
+    about += RUNGS * any(row["rungs"] for row in rows)
+    beside = [row for row in rows if row["recipe"] == "paper" and row["paper_verdict"]]
+    beside = [row for row in beside if row["status"] == "finished"]
     if not beside:
         return about
+    errors = [
+        {name: abs(row[name] - row[f"paper_{name}"]) for name in Accuracies._fields}
+        for row in beside
+    ]
 
-    def close(names: Sequence[str]) -> int:
+    def close(*names: str) -> int:
         """How many rows have all these figures close to the paper's."""
-        return sum(
-            all(
-                row[name] is not None and abs(row[name] - row[f"paper_{name}"]) <= AGREEMENT + 1e-9
-                for name in names
-            )
-            for row in beside
-        )
+        return sum(all(off[name] <= AGREEMENT + 1e-9 for name in names) for off in errors)
 
     same = sum(row["verdict"] == row["paper_verdict"] for row in beside)
-    coarse = close(("train_coarse", "test_coarse"))
+    coarse = close("train_coarse", "test_coarse")
     return (
         f"{about} Of {len(beside)} finished rows under the paper's recipe, {same} have its "
         f"verdict; {coarse} are within {AGREEMENT} of its coarse accuracies in training and in "
-        f"testing, {close(Accuracies._fields)} of its four figures."
+        f"testing, {close(*Accuracies._fields)} of its four figures."
     )
-
-
-def size_table() -> Table:
-    """The paper's model sizes beside ours."""
-    headers = ("model", "hidden", "paper", "ours", "off")
-    rows = [
-        dict(zip(headers, (*row[:3], f"{row.size.core:,}", row.off), strict=True))
-        for row in size_rows()
-    ]
-    note = (
-        "Parameters of the recurrent core, as the paper counts them: without embeddings and "
-        "initial states."
-    )
-    return Table("sizes", "Model sizes", note, rows)
 
 
 def length_table(choices: list[Choice]) -> Table:
     """Accuracy at single lengths, far beyond those of training."""
     runs = [choice.run for choice in choices if choice.run and choice.run.measured_lengths]
-    rows = []
+    lengths = sorted({length for run in runs for length in run.measured_lengths})
+    cells = []
     for run in runs:
-        row = {**_names(run), "recipe": run.config.recipe}
-        for length in sorted({length for other in runs for length in other.measured_lengths}):
-            figures = run.measured_lengths.get(length, {})
-            row[f"{length:,}"] = _pair(figures.get("coarse"), figures.get("fine"))
-        rows.append(row)
+        figures = {n: run.measured_lengths.get(n, {}) for n in lengths}
+        pairs = {f"{n:,}": _pair(x.get("coarse"), x.get("fine")) for n, x in figures.items()}
+        cells.append({**_names(run), "recipe": run.config.recipe, **pairs})
     note = "Coarse / fine accuracy on sources of exactly so many symbols."
-    return Table("lengths", "Accuracy at single lengths", note, rows)
+    return Table("lengths", "Accuracy at single lengths", note, cells)
 
 
 def seed_table(runs: list[RunRecord]) -> Table:
@@ -417,7 +368,7 @@ def seed_table(runs: list[RunRecord]) -> Table:
     groups: dict[str, list[RunRecord]] = {}
     for run in runs:
         groups.setdefault(identity(run.config, but=("seed",)), []).append(run)
-    rows = []
+    cells = []
     together: dict[str, list[list[RunRecord]]] = {}  # by recipe, under its own options
     for group in groups.values():
         if len(group) < 2:
@@ -429,16 +380,16 @@ def seed_table(runs: list[RunRecord]) -> Table:
             "rate": f"{config.learning_rate:g}",
             "other options": other,
         }
-        rows.append({**_names(group[0]), **options, **_success(group)})
+        cells.append({**_names(group[0]), **options, **_success(group)})
         usual, sizes = usual_options(config), ("hidden", "memory_width", "learning_rate")
         if not other and all(getattr(config, name) == usual[name] for name in sizes):
             together.setdefault(config.recipe, []).append(group)
     for recipe, own in together.items():
         if len(own) > 1:
-            all_of_it = {"task": "all", "model": "", "recipe": recipe}
             blank = dict.fromkeys(("size", "rate", "other options"), "")
-            rows.append({**all_of_it, **blank, **_success([run for g in own for run in g])})
-    return Table("seeds", "Success over seeds", SEEDS_NOTE, rows)
+            names = {"task": "all", "model": "", "recipe": recipe, **blank}
+            cells.append({**names, **_success([run for group in own for run in group])})
+    return Table("seeds", "Success over seeds", SEEDS_NOTE, cells)
 
 
 def share_interval(successes: int, trials: int) -> tuple[float, float]:
@@ -474,7 +425,7 @@ def candidate_tables(choices: list[Choice]) -> list[Table]:
     """For every row of the paper's table that has any, the runs that it was chosen from."""
     tables = []
     for choice in choices:
-        rows = [
+        cells = [
             {
                 "run": run.name,
                 "size": run.size,
@@ -485,9 +436,9 @@ def candidate_tables(choices: list[Choice]) -> list[Table]:
             }
             for run in choice.candidates
         ]
-        number = f"{len(rows)} candidate{'' if len(rows) == 1 else 's'}"
-        title = f"{choice.task}, {choice.model}, recipe {choice.recipe}: {number}"
-        tables += [Table("candidates", title, "", rows)] * bool(rows)
+        title = f"{choice.task}, {choice.model}, recipe {choice.recipe}"
+        title += f": {counted(len(cells), 'candidate')}"
+        tables += [Table("candidates", title, "", cells)] * bool(cells)
     return tables
 
 
@@ -497,14 +448,8 @@ def environment_table(runs: list[RunRecord]) -> Table:
     counts = Counter(
         tuple(str(run.environment.get(name) or "")[:12] for name in names) for run in runs
     )
-    rows = [{**dict(zip(names, key, strict=True)), "runs": counts[key]} for key in sorted(counts)]
-    return Table("environments", "What the runs were made with", "", rows)
-
-
-OPTION_COLUMNS = (
-    *GRID, "cell", "form", "push_bias", "pop_bias", "train_lengths", "test_lengths", "steps",
-)  # fmt: skip
-"""Options that are a column of runs.csv."""
+    cells = [{**dict(zip(names, key, strict=True)), "runs": counts[key]} for key in sorted(counts)]
+    return Table("made", "What the runs were made with", "", cells)
 
 
 def run_rows(runs: list[RunRecord], choices: list[Choice]) -> list[Row]:
@@ -515,7 +460,7 @@ def run_rows(runs: list[RunRecord], choices: list[Choice]) -> list[Row]:
         {
             "run": run.name,
             "role": "chosen" if run.name in chosen else "candidate" * (run.name in candidates),
-            **{k: v for k, v in run.config.to_dict().items() if k in OPTION_COLUMNS},
+            **{k: v for k, v in run.config.to_dict().items() if k in RUN_OPTIONS},
             "batches": run.step,
             "finished": run.report is not None,
             "kept_step": run.kept_step,
@@ -534,7 +479,7 @@ def _names(run: RunRecord) -> dict[str, str]:
 
 def to_markdown(table: Table) -> str:
     """Plain pipes under the title; names to the left, figures to the right."""
-    rule = ("---", "---", *["---:"] * (len(table.headers) - 2))
+    rule = ["---", "---", *["---:"] * (len(table.headers) - 2)]
     pipes = "".join(f"| {' | '.join(x)} |\n" for x in (table.headers, rule, *table.lines()))
     return f"**{table.title}**\n\n{pipes}" if table.title else pipes
 
@@ -555,13 +500,12 @@ def to_json(rows: list[Row]) -> str:
 
 
 def to_latex(tables: list[Table]) -> str:
-    """A tabular for booktabs, with a line between tasks."""
+    """The paper's table as a tabular for booktabs, with a line between tasks."""
 
     def latex(text: str) -> str:
-        text = "".join(f"\\{letter}" if letter in "&%$#_{}" else letter for letter in text)
-        return text.replace("≠", "$\\neq$")
+        return re.sub(r"([&%$#_{}])", r"\\\1", text).replace("≠", "$\\neq$")
 
-    def line(cells: tuple[str, ...]) -> str:
+    def line(cells: list[str]) -> str:
         return " & ".join(map(latex, cells)) + " \\\\"
 
     columns = len(tables[0].headers)
@@ -570,48 +514,30 @@ def to_latex(tables: list[Table]) -> str:
     for table in tables:
         heading = latex(table.title.replace("`", ""))
         lines += ["\\midrule", f"\\multicolumn{{{columns}}}{{l}}{{{heading}}} \\\\"]
-        for cells, _, first in table.by_task():
+        for cells, first in zip(table.lines(), table.begins_task(), strict=True):
             lines += ["\\midrule"] * first + [line(cells)]
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
 
 
-def to_terminal(tables: list[Table]) -> "list[TerminalTable]":
-    """The paper's table in colour."""
-    from rich import box
-    from rich.table import Table as TerminalTable
-
-    shown = []
-    for table in tables:
-        terminal = TerminalTable(
-            title=table.title.replace("`", ""), caption=table.note, box=box.SIMPLE_HEAD
-        )
-        for header in table.headers:
-            left = header in ("task", "model")
-            terminal.add_column(header, justify="left" if left else "right", no_wrap=True)
-        for cells, row, first in table.by_task():
-            if first:
-                terminal.add_section()
-            solved = row["test_coarse"] is not None and row["test_coarse"] >= SOLVED_ACCURACY
-            style = "green" if solved else "dim" if row["status"] != "finished" else None
-            terminal.add_row(*cells, style=style)
-        shown.append(terminal)
-    return shown
-
-
-def to_html(table: Table, classes: Sequence[str] = ()) -> str:
+def to_html(table: Table) -> str:
     """A table that scrolls by itself where the screen is narrow. Accuracies of ours that count as
-    solved stand out."""
+    solved stand out; so does the first row of a task in the paper's table."""
 
     def cell(text: str, header: str) -> str:
-        coarse = text.partition(" / ")[0] if " / " in text else ""
-        number = float(coarse) if coarse.replace(".", "", 1).isdecimal() else 0
-        solved = header not in PAPER_COLUMNS and SOLVED_ACCURACY <= number <= 1
+        ours = None if header.startswith("paper's ") else re.match(r"([\d.]+) / ", text)
+        solved = ours is not None and SOLVED_ACCURACY <= float(ours[1]) <= 1
         return f"<td{_class('solved' * solved)}>{escape(text)}</td>"
 
+    classes = [""] * len(table.cells)
+    if table.rows:
+        classes = [
+            f"{'first ' * first}{row['status'] * (row['status'] != 'finished')}".strip()
+            for row, first in zip(table.rows, table.begins_task(), strict=True)
+        ]
     head = "".join(f"<th>{escape(header)}</th>" for header in table.headers)
     body = "\n".join(
         f"<tr{_class(name)}>{''.join(map(cell, cells, table.headers))}</tr>"
-        for cells, name in zip(table.lines(), classes or [""] * len(table.rows), strict=True)
+        for cells, name in zip(table.lines(), classes, strict=True)
     )
     return f'<div class="scroll"><table>\n<tr>{head}</tr>\n{body}\n</table></div>'
 
@@ -633,32 +559,24 @@ def to_page(
     runs: list[RunRecord],
 ) -> str:
     """All of a report as one HTML page."""
-    parts = [_paragraph(tables[0].note)]
-    for table in tables:
-        classes = [
-            f"{'first ' * first}{row['status'] * (row['status'] != 'finished')}".strip()
-            for _, row, first in table.by_task()
-        ]
-        parts.append(f"<h3>{escape(table.title.replace('`', ''))}</h3>\n{to_html(table, classes)}")
-    sections = [("table", "The table", "\n".join(parts))]
+    parts = [f"<h3>{escape(x.title.replace('`', ''))}</h3>\n{to_html(x)}" for x in tables]
+    sections = [("table", "The table", "\n".join((_paragraph(tables[0].note), *parts)))]
     for name, (title, svg) in figures.items():
         sections.append((name, title, inline(svg, escape(title), name)))
-    sections += [
-        (table.name, table.title, f"{_paragraph(table.note)}\n{to_html(table)}")
-        for table in summaries
-    ]
+    for table in summaries:
+        text = f"{_paragraph(table.note)}\n{to_html(table)}"
+        sections.append((table.name, table.title, text))
     candidates = (
         f"<details><summary>{escape(table.title)}</summary>{to_html(table)}</details>"
         for table in candidate_tables(choices)
     )
     sections.append(("selection", "How runs were chosen", "\n".join((RULES, *candidates))))
     made = environment_table(runs)
-    sections.append(("made", made.title, to_html(made)))
+    sections.append((made.name, made.title, to_html(made)))
     unfinished = sum(run.report is None for run in runs)
-    count = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
     shell = (resources("pushpop.experiments") / "page.html").read_text("utf-8")
     return Template(shell).substitute(
-        runs=f"{count}, {unfinished} of them unfinished" if unfinished else count,
+        runs=counted(len(runs), "run") + f", {unfinished} of them unfinished" * bool(unfinished),
         links="".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in sections),
         body="\n".join(
             f'<section><h2 id="{name}">{escape(title)}</h2>\n{text}</section>'

@@ -8,10 +8,8 @@ Options are not left out because a recipe has the same values: a recipe may chan
 """
 
 import gzip
-import io
 import json
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -50,9 +48,14 @@ class RunRecord:
         return model_name(self.config)
 
     @property
+    def folder(self) -> str:
+        """The folder that it is in, below that of the report."""
+        return self.name.rpartition("/")[0]
+
+    @property
     def size(self) -> str:
         """Its controller's width, and its memory's."""
-        width = "" if self.config.memory == "none" else f"/{self.config.memory_width}"
+        width = f"/{self.config.memory_width}" if self.config.memory != "none" else ""
         return f"{self.config.hidden}{width}"
 
     @property
@@ -146,15 +149,6 @@ def read_results(folder: Path) -> list[RunRecord]:
     return [runs[place] for place in sorted(runs)]
 
 
-def find_runs(folder: Path) -> list[Path]:
-    """The run directories in a folder (or the folder itself), by name."""
-    if (folder / TRAINING_FILE).exists():
-        return [folder]
-    with reading(folder), suppress(FileNotFoundError):
-        return sorted(path for path in folder.iterdir() if (path / TRAINING_FILE).exists())
-    return []
-
-
 def read_run(path: Path, name: str = "") -> RunRecord:
     """Read a run's small files; a line that is just being written does not count."""
     run = RunDirectory(path)
@@ -228,24 +222,20 @@ def pack(runs: list[RunRecord]) -> bytes:
         for name, value in options[0].items()
         if all(other[name] == value for other in options)
     }
-    environments = [run.environment for run in runs]
-    environments = [one for k, one in enumerate(environments) if one not in environments[:k]]
+    environments: list[dict[str, Any]] = []
     lines: list[dict[str, Any]] = [{"options": shared, "environments": environments}]
-    lines += [
-        {
+    for run, its_options in zip(runs, options, strict=True):
+        if run.environment not in environments:
+            environments.append(run.environment)
+        lines.append({
             "run": run.name,
             "options": {name: its_options[name] for name in its_options if name not in shared},
             "environment": environments.index(run.environment),
             "report": run.report,
             "lengths": run.lengths,
             "metrics": thinned(run),
-        }
-        for run, its_options in zip(runs, options, strict=True)
-    ]
-    out = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0) as file:
-        file.writelines(f"{json.dumps(line)}\n".encode() for line in lines)
-    return out.getvalue()
+        })  # fmt: skip
+    return gzip.compress("".join(f"{json.dumps(line)}\n" for line in lines).encode(), mtime=0)
 
 
 def thinned(run: RunRecord) -> list[dict[str, Any]]:
@@ -272,8 +262,6 @@ def read_packed(path: Path) -> list[RunRecord]:
             lines = gzip.decompress(path.read_bytes()).decode().splitlines()
         except (EOFError, zlib.error, ValueError) as error:
             raise InputError(f"{path}: not a file of packed runs: {error}") from None
-    shared: dict[str, Any] = {}
-    environments: list[dict[str, Any]] = []
     runs = []
     for number, line in enumerate(lines, 1):
         try:
@@ -281,20 +269,14 @@ def read_packed(path: Path) -> list[RunRecord]:
             if number == 1:
                 shared, environments = dict(data["options"]), list(data["environments"])
                 continue
-            run = RunRecord(
-                str(data["run"]),
-                path,
-                TrainConfig.from_saved({**shared, **data["options"]}),
-                data["report"],
-                list(data["metrics"]),
-                dict(data["lengths"]),
-                environments[data["environment"]],
-            )
+            config = TrainConfig.from_saved({**shared, **data["options"]})
+            about = data["report"], list(data["metrics"]), dict(data["lengths"])
+            environment = environments[data["environment"]]
+            runs.append(RunRecord(str(data["run"]), path, config, *about, environment))
         except InputError as error:
             raise InputError(f"{path}:{number}: {error}") from None
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise InputError(f"{path}:{number}: not a packed run: {error!r}") from None
-        runs.append(run)
     return runs
 
 

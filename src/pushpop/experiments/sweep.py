@@ -37,7 +37,7 @@ from pushpop.experiments.presets import (
     free_name,
     identity,
 )
-from pushpop.experiments.runs import find_runs, perplexities, read_metrics, read_run
+from pushpop.experiments.runs import perplexities, read_metrics, read_run
 from pushpop.training import RunDirectory, TrainConfig
 from pushpop.training.checkpoint import PARENT, Signals, saved_steps
 from pushpop.training.run import METRICS_FILE, TRAINING_FILE
@@ -246,18 +246,15 @@ class SweepView:
         )
 
     def begin(self, jobs: list[Job]) -> None:
-        """Say what there is to do."""
         self.jobs, self.first_batches = jobs, batches_done(jobs)
         done = sum(job.state == "done" for job in jobs)
         self.message(f"{len(jobs)} runs, {done} of them finished before")
         self.progress.start()
 
     def message(self, text: str) -> None:
-        """Print a line."""
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def event(self, job: Job, what: str) -> None:
-        """Tell what happened to a run."""
         if what == "started":
             since = f", after batch {job.start_step}" if job.start_step > 0 else ""
             self.message(f"started  {job.name}{since}")
@@ -283,7 +280,6 @@ class SweepView:
                     self.progress.update(self.bars[job.name], completed=step, figures=figures)
 
     def close(self) -> None:
-        """Leave what is shown as it is."""
         self.progress.stop()
 
     def counts(self) -> str:
@@ -295,9 +291,8 @@ class SweepView:
         done = batches_done(self.jobs)
         if number["running"] + number["waiting"] and done > self.first_batches:
             speed = (time.monotonic() - self.began) / (done - self.first_batches)
-            parts.append(
-                f"about {clock(speed * (planned_batches(self.jobs, self.halving) - done))} left"
-            )
+            left = speed * (planned_batches(self.jobs, self.halving) - done)
+            parts.append(f"about {clock(left)} left")
         return ", ".join(parts)
 
 
@@ -337,10 +332,9 @@ def plan(preset: Preset, runs: tuple[PlannedRun, ...], out: Path, exact: bool = 
     """
     if (out / TRAINING_FILE).exists():
         raise InputError(f"{out}: is a run, expected a folder for runs")
-    known: dict[str, Path] = {}
-    for directory in find_runs(out):
-        known.setdefault(identity(RunDirectory(directory).config()), directory)
-    taken = {directory.name for directory in find_runs(out)}
+    found = sorted(path.parent for path in out.glob(f"*/{TRAINING_FILE}"))
+    known = {identity(RunDirectory(path).config()): path for path in reversed(found)}
+    taken = {path.name for path in found}
     jobs = []
     for run in runs:
         config, before = run.config, known.get(identity(run.config))
@@ -456,9 +450,7 @@ def _end(job: Job, future: "Future[int]", view: SweepView) -> None:
 
 def last_line(log: Path) -> str:
     """What a run said last."""
-    lines: list[str] = []
-    with suppress(OSError):
-        lines = log.read_text("utf-8", errors="replace").split("\n")
+    lines = log.read_text("utf-8", errors="replace").split("\n") if log.exists() else []
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 

@@ -591,16 +591,21 @@ def check_names(data: Mapping[str, Any]) -> None:
             raise InputError(f"unknown option {name!r}{did_you_mean(str(name), FIELDS)}")
 
 
-def read_config_file(path: str | Path) -> dict[str, Any]:
-    """The options in a YAML or JSON file."""
+def parse_yaml(text: str, where: str) -> Any:
+    """What a text in YAML, or in JSON, holds; `where` begins the message of an error."""
     import yaml
 
+    try:
+        return yaml.safe_load(text)  # JSON is YAML
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InputError(f"{where}: not YAML: {error}") from None
+
+
+def read_config_file(path: str | Path) -> dict[str, Any]:
+    """The options in a YAML or JSON file."""
     with reading(path):
         text = Path(path).read_text("utf-8")
-    try:
-        data = yaml.safe_load(text)  # JSON is YAML
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not YAML: {error}") from None
+    data = parse_yaml(text, str(path))
     if data is None:
         return {}
     if not isinstance(data, dict):
