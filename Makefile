@@ -45,10 +45,13 @@ docs: $(READY)  ## build the documentation site: open site/index.html
 bench: $(READY)  ## measure speed and memory, about half an hour; writes results/*.json
 	$(BIN)/python benchmarks/memory_speed.py
 	$(BIN)/python benchmarks/recurrent_speed.py
+	$(BIN)/python benchmarks/recurrent_speed.py --threads 2
+	$(BIN)/python benchmarks/recurrent_profile.py
 	$(BIN)/python benchmarks/peer_speed.py
 	$(BIN)/python benchmarks/moving_cells.py
 	$(BIN)/python benchmarks/ragged_speed.py
 	$(BIN)/python benchmarks/deep_lstm_speed.py
+	$(BIN)/python benchmarks/training_speed.py
 	$(BIN)/python benchmarks/evaluation_speed.py
 	$(BIN)/python benchmarks/task_sampling.py
 	$(BIN)/python benchmarks/memory_scaling.py

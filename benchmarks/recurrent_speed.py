@@ -1,13 +1,16 @@
 """How fast a recurrent layer with a memory is, against nn.LSTM and against itself step by step.
 
     python benchmarks/recurrent_speed.py        writes results/recurrent_speed.json
+    python benchmarks/recurrent_speed.py --threads 2        results/recurrent_speed_2_threads.json
 
-One thread, batch 10, 130 steps, input 64, memory 256, float32, forward+backward; hidden 256 and
-512. All take turns in one run. "Generic" is the controller in plain torch and the memory's kernel a
-step at a time. Nothing is reported unless fused and generic agree on these inputs.
-`work` is the ratio of floating-point operations to nn.LSTM's: the limit of what can be reached.
+Batch 10, 130 steps, input 64, memory 256, float32, forward+backward; hidden 256 and 512. All take
+turns in one run. "Generic" is the controller in plain torch and the memory's kernel a step at a
+time. Nothing is reported unless fused and generic agree on these inputs. Then batches of 128, fused
+and nn.LSTM only. `work` is the ratio of floating-point operations to nn.LSTM's: the limit of what
+can be reached.
 """
 
+import argparse
 from functools import partial
 
 import torch
@@ -17,44 +20,61 @@ from machine import interleave, write_results
 from pushpop import MemoryRNN
 
 T, B, INPUT, WIDTH = 130, 10, 64, 256
+LARGE_BATCH = 128
 ROUNDS = {"lstm": 24, "fused": 24, "generic": 8}
+LARGE_ROUNDS = 8
+MEMORIES = ("stack", "queue", "deque")
 
 
 def main() -> None:
-    torch.set_num_threads(1)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--threads", type=int, default=1)
+    threads = parser.parse_args().threads
+    torch.set_num_threads(threads)
     torch.manual_seed(0)
     figures = {}
     for hidden in (256, 512):
-        x = torch.randn(T, B, INPUT)
-        lstm = nn.LSTM(INPUT, hidden)
-        layers = {}
-        for memory in ("stack", "queue", "deque"):
-            for backend in ("fused", "generic"):
-                layer = MemoryRNN(INPUT, hidden, memory, WIDTH, output_size=64)
-                if backend == "generic":
-                    layer.backend = "reference"  # of the layer only: its memory keeps the kernels
-                layers[f"{memory} {backend}"] = layer
-            layers[f"{memory} generic"].load_state_dict(layers[f"{memory} fused"].state_dict())
-            check_agreement(layers[f"{memory} fused"], layers[f"{memory} generic"], x)
-        calls = {name: partial(train, layer, x) for name, layer in layers.items()}
-        calls["nn.LSTM"] = partial(train, lstm, x)
+        for batch in (B, LARGE_BATCH):
+            name = f"hidden {hidden}" + (f", batch {batch}" if batch != B else "")
+            figures[name] = measure(hidden, batch)
+            print(f"{name}: {figures[name]}", flush=True)
+    setting = {
+        "T": T, "B": B, "input": INPUT, "memory_width": WIDTH, "output": 64, "threads": threads
+    }  # fmt: skip
+    file = "recurrent_speed" + (f"_{threads}_threads" if threads > 1 else "")
+    write_results(file, {"setting": setting, **figures})
+
+
+def measure(hidden: int, batch: int) -> dict[str, dict[str, float]]:
+    x = torch.randn(T, batch, INPUT)
+    layers: dict[str, nn.Module] = {}
+    for memory in MEMORIES:
+        layers[f"{memory} fused"] = MemoryRNN(INPUT, hidden, memory, WIDTH, output_size=64)
+        if batch == B:
+            generic = MemoryRNN(INPUT, hidden, memory, WIDTH, output_size=64)
+            generic.backend = "reference"  # of the layer only: its memory keeps the kernels
+            generic.load_state_dict(layers[f"{memory} fused"].state_dict())
+            check_agreement(layers[f"{memory} fused"], generic, x)
+            layers[f"{memory} generic"] = generic
+    layers["nn.LSTM"] = nn.LSTM(INPUT, hidden)
+    calls = {name: partial(train, layer, x) for name, layer in layers.items()}
+    rounds = dict.fromkeys(calls, LARGE_ROUNDS)
+    if batch == B:
         rounds = {name: ROUNDS[name.split()[-1].lower().removeprefix("nn.")] for name in calls}
-        seconds = interleave(calls, rounds, warmup=2)
-        figures[f"hidden {hidden}"] = {
-            "milliseconds": {name: round(1e3 * s, 2) for name, s in seconds.items()},
-            "times_nn_lstm": {
-                memory: round(seconds[f"{memory} fused"] / seconds["nn.LSTM"], 2)
-                for memory in ("stack", "queue", "deque")
-            },
-            "work": {memory: _work(memory, hidden) for memory in ("stack", "queue", "deque")},
-            "times_faster_than_generic": {
-                memory: round(seconds[f"{memory} generic"] / seconds[f"{memory} fused"], 2)
-                for memory in ("stack", "queue", "deque")
-            },
+    seconds = interleave(calls, rounds, warmup=2)
+    figures = {
+        "milliseconds": {name: round(1e3 * s, 2) for name, s in seconds.items()},
+        "times_nn_lstm": {
+            memory: round(seconds[f"{memory} fused"] / seconds["nn.LSTM"], 2) for memory in MEMORIES
+        },
+        "work": {memory: _work(memory, hidden) for memory in MEMORIES},
+    }
+    if batch == B:
+        figures["times_faster_than_generic"] = {
+            memory: round(seconds[f"{memory} generic"] / seconds[f"{memory} fused"], 2)
+            for memory in MEMORIES
         }
-        print(f"hidden {hidden}: {figures[f'hidden {hidden}']}")
-    setting = {"T": T, "B": B, "input": INPUT, "memory_width": WIDTH, "output": 64, "threads": 1}
-    write_results("recurrent_speed", {"setting": setting, **figures})
+    return figures
 
 
 def train(layer: nn.Module, x: Tensor) -> list[Tensor]:

@@ -40,10 +40,10 @@ def draw(length: int, batch: int) -> tuple[Tensor, Tensor]:
     return torch.cat([symbols, blanks]), symbols.flip(0)
 
 
-def train(model: Reverser, steps: int) -> None:
+def train(model: Reverser, steps: int, longest: int = TRAINED) -> None:
     optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(steps):
-        length = int(torch.randint(2, TRAINED + 1, ()))
+        length = int(torch.randint(2, longest + 1, ()))
         inputs, targets = draw(length, 32)
         logits = model(inputs)[length:]
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())

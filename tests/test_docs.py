@@ -42,6 +42,20 @@ def test_the_example_that_replaces_an_lstm_runs_and_the_readme_has_its_figures()
         assert f"{longer:.2f} at 64" in readme
 
 
+def test_the_example_that_gives_a_trained_lstm_a_memory_runs_and_its_figures_are_shown() -> None:
+    script = ROOT / "examples" / "from_lstm.py"
+    command = [sys.executable, str(script), "--steps", "2", "2", "--longer-steps", "1"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = json.loads((ROOT / "results" / "from_lstm.json").read_text("utf-8"))["rows"]
+    stages = list(dict.fromkeys(row["stage"] for row in rows))
+    assert [line[:30].rstrip() for line in shown.splitlines()[1:]] == stages
+    page = (ROOT / "docs" / "layers.md").read_text("utf-8")
+    for stage in stages:
+        accuracies = [row["accuracy"] for row in rows if row["stage"] == stage]
+        means = [f"{sum(column) / len(column):.2f}" for column in zip(*accuracies, strict=True)]
+        assert f"| {stage} | {' | '.join(means)} |" in page, stage
+
+
 def test_the_example_of_own_pairs_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
