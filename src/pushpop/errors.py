@@ -45,6 +45,15 @@ def writing(path: str | Path, note: str = "") -> Iterator[None]:
 
 
 @contextmanager
+def naming(where: object) -> Iterator[None]:
+    """Begin the message of an `InputError` with where it was."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}" if where else str(error)) from None
+
+
+@contextmanager
 def log_to(stream: TextIO, prefix: str = "") -> Iterator[None]:
     """Print what the library logs, a line each, after a prefix, which a line may have already."""
     handler = logging.StreamHandler(stream)

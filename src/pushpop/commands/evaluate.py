@@ -9,11 +9,10 @@ from pushpop.commands.models import (
     Progress,
     checkpoint_option,
     device_option,
-    naming,
     open_model,
     tell_unknown,
 )
-from pushpop.errors import InputError, counted
+from pushpop.errors import InputError, counted, naming
 from pushpop.files import tell
 from pushpop.options import Command, argument, option
 

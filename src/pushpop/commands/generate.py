@@ -7,11 +7,10 @@ from pushpop.commands.models import (
     Progress,
     checkpoint_option,
     device_option,
-    naming,
     open_model,
     threads_option,
 )
-from pushpop.errors import InputError, counted
+from pushpop.errors import InputError, counted, naming
 from pushpop.files import as_text, tell
 from pushpop.options import Command, argument, option
 

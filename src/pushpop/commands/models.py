@@ -2,8 +2,6 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,15 +80,6 @@ def parse_line(
         knows_all = model.vocabulary.unknown is not None
         hint = "" if knows_all else f"; the model reads {describe_sources(model)}"
         raise InputError(f"{where}: {error}{hint}") from None
-
-
-@contextmanager
-def naming(model: str) -> Iterator[None]:
-    """Say of which model it is that something is wrong."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{model}: {error}") from None
 
 
 def tell_unknown(counts: Counter[str]) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pushpop.commands.models import device_option, naming, parse_line, tell_unknown
-from pushpop.errors import InputError
+from pushpop.commands.models import device_option, parse_line, tell_unknown
+from pushpop.errors import InputError, naming
 from pushpop.files import as_text, check_folder_of
 from pushpop.options import Command, argument, option
 

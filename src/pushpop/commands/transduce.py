@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from pushpop.commands.models import (
     device_option,
-    naming,
     open_model,
     parse_line,
     tell_unknown,
     threads_option,
 )
-from pushpop.errors import InputError
+from pushpop.errors import InputError, naming
 from pushpop.files import output_is_closed, tell
 from pushpop.options import Command, argument, option
 

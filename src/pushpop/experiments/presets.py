@@ -22,11 +22,11 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from pushpop.errors import InputError, did_you_mean, reading
+from pushpop.errors import InputError, did_you_mean, naming, reading
 from pushpop.memory.kinds import MEMORY_NAMES
 from pushpop.tasks.pairs_text import is_pairs_file
 from pushpop.training import TrainConfig
-from pushpop.training.config import CHANGEABLE, naming, parse_yaml, read_options
+from pushpop.training.config import CHANGEABLE, parse_yaml, read_options
 from pushpop.training.run import task_stem
 
 KEYS = ("name", "description", "base", "rows", "grid", "halving", "measure")

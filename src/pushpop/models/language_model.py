@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from pushpop.errors import InputError, did_you_mean
+from pushpop.errors import InputError, did_you_mean, naming
 from pushpop.models import decoding
 from pushpop.models.config import TransducerConfig, check_no_source
 from pushpop.models.decoding import TOGETHER, Hypothesis, Sampling, check_at_least, evaluating
@@ -64,10 +64,8 @@ class LanguageModel(Transducer):
 
     def parse_line(self, line: str, where: str) -> list[int]:
         """The numbers of a line's symbols; an error begins with `where`."""
-        try:
+        with naming(where):
             return self.encode_line(target_symbols(self, line))
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
 
     def encode_line(self, symbols: Sequence[str]) -> list[int]:
         """The numbers of a line's symbols, all of which must be known."""

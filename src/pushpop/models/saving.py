@@ -25,7 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pushpop.errors import InputError, did_you_mean, reading, writing
+from pushpop.errors import InputError, did_you_mean, naming, reading, writing
 from pushpop.files import flush_directory, write_flushed
 from pushpop.models.config import TransducerConfig
 from pushpop.tasks import Vocabulary
@@ -103,14 +103,11 @@ def load_pretrained(cls: type[Model], folder: str | PathLike[str], **hub: Any) -
     config = _read_config(folder, list(classes))
     data = {name: read_file(folder, name) for name in (VOCABULARY_FILE, TENSORS_FILE)}
     symbols = _from_json(data[VOCABULARY_FILE], folder / VOCABULARY_FILE)
-    try:
-        path = folder / VOCABULARY_FILE
+    with naming(folder / VOCABULARY_FILE):
         vocabulary = Vocabulary.from_dict(symbols)
-        path = folder / CONFIG_FILE
+    with naming(folder / CONFIG_FILE):
         model_config = TransducerConfig.from_dict(config["model"])
         text = None if config["text"] is None else TextForm.from_dict(config["text"])
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     with torch.device("meta"):
         model = classes[config["format"]](model_config, vocabulary, config["metadata"], text)
     tensors = _read_tensors(data[TENSORS_FILE], folder / TENSORS_FILE)

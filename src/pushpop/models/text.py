@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import torch
 from torch import Tensor
 
-from pushpop.errors import InputError
+from pushpop.errors import InputError, naming
 from pushpop.models.decoding import Hypothesis, fed_back
 
 if TYPE_CHECKING:
@@ -68,11 +68,9 @@ def parse_sources(model: "Transducer", sources: Sequence[Source]) -> list[Parsed
         raise InputError(f"sources is the string {sources!r}, expected a list of strings")
     parsed = []
     for index, source in enumerate(sources):
-        try:
+        with naming(f"input {index}"):
             parsed.append(parse_source(model, source))
             model.check_answers(parsed[-1].symbols)
-        except InputError as error:
-            raise InputError(f"input {index}: {error}") from None
     return parsed
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pushpop.errors import InputError, reading, writing
+from pushpop.errors import InputError, naming, reading, writing
 from pushpop.files import write_file
 
 if TYPE_CHECKING:
@@ -87,10 +87,8 @@ def load(path: Path) -> Checkpoint:
     """Read a checkpoint; `InputError` if it is not whole and unchanged."""
     with reading(path):
         data = path.read_bytes()
-    try:
+    with naming(path):
         return unpack(data)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def load_latest(

@@ -8,13 +8,12 @@ option, `apply_recipe` fills in what is not given, `check_options` refuses what 
 
 from ast import literal_eval
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pushpop.devices import read_device
-from pushpop.errors import InputError, did_you_mean, reading
+from pushpop.errors import InputError, did_you_mean, naming, reading
 from pushpop.memory.kinds import BIASES, MEMORY_NAMES
 from pushpop.models.config import (
     NO_MEMORY,
@@ -37,15 +36,6 @@ Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
 Form = Literal["auto", "transducer", "tagger", "lm"]
 Side = Literal["guess", "chars", "spaces"]
-
-
-@contextmanager
-def naming(where: str) -> Iterator[None]:
-    """Begin the message of an `InputError` with where it was."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{where}: {error}" if where else str(error)) from None
 
 
 def read_recipe(name: str, value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pushpop.errors import InputError, counted
+from pushpop.errors import InputError, counted, naming
 from pushpop.evaluation import BoolArray, Scores, evaluate, examine, score
 from pushpop.models import Tagger, Transducer
 from pushpop.tasks import Batch, LengthRange, Pairs, Vocabulary, batch_rng, batches, get_task
@@ -187,10 +187,8 @@ class PairsFileData(FileData):
         self.vocabulary = vocabulary_of(pairs)
         self.examples = PairsData(pairs, self.vocabulary, config.batch_size, config.form)
         floats = 12 * (config.hidden + config.embedding)  # kept of a step, measured
-        try:
+        with naming(config.task):
             check_memory(self.examples.pairs, config.batch_size, floats, attention=config.attention)
-        except InputError as error:
-            raise InputError(f"{config.task}: {error}") from None
         self.epoch = self.test_every = self.examples.batches_per_epoch
         self.validation = encode_pairs(held, self.vocabulary)
         trained = {pair_key(pair) for pair in pairs}

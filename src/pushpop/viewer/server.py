@@ -27,7 +27,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pushpop.devices import find_device
-from pushpop.errors import InputError, did_you_mean
+from pushpop.errors import InputError, did_you_mean, naming
 from pushpop.models import LanguageModel
 from pushpop.models.decoding import Sampling
 from pushpop.tasks import Task
@@ -69,10 +69,8 @@ def listen(
         for name, entry in entries.items():  # compiles the kernels before the first visitor comes
             vocabulary = entry.model.vocabulary
             first = vocabulary.blank or (*vocabulary.source, *vocabulary.target)[0]
-            try:
+            with naming(name):
                 trace(entry.model, Example((first,)), max_length=1)
-            except InputError as error:
-                raise InputError(f"{name}: {error}") from None
         app = make_app(entries, hosts=(host, *allowed))
         settings = uvicorn.Config(app, log_level="warning", timeout_keep_alive=10)
         shown = f"[{host}]" if ":" in host else host
