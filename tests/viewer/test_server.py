@@ -1,6 +1,7 @@
 """The server's API, and what it refuses."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from pushpop.memory import MEMORIES
 from pushpop.tasks.registry import TASKS
-from pushpop.viewer.export import MEDIA_TYPES
-from pushpop.viewer.server import LARGEST_REQUEST, LONGEST, make_app
+from pushpop.viewer.server import LARGEST_REQUEST, LONGEST, MEDIA_TYPES, make_app
 from pushpop.viewer.tracing import Entry, Example, generate, trace
 from tests.viewer.models import entries, line_model, text_model
 
@@ -136,6 +136,41 @@ def test_a_trace_can_be_had_as_a_file(client: TestClient, kind: str) -> None:
     assert answer.status_code == 200
     assert answer.content.startswith(KINDS[kind])
     assert answer.headers["content-type"] == MEDIA_TYPES[kind]
+
+
+def test_the_documentation_is_served_where_it_is_there(client: TestClient) -> None:
+    assert "viewer.md" in client.get("/api/models").json()["docs"]
+    answer = client.get("/docs/viewer.md")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert '<h1 id="seeing-the-memory-work">Seeing the memory work</h1>' in answer.text
+    assert "<th>extension</th>" in answer.text
+
+
+def test_links_of_the_documentation_lead_to_pages_headings_and_pictures(client: TestClient) -> None:
+    listed = client.get("/api/models").json()["docs"]
+    texts = {name: client.get(f"/docs/{name}").text for name in listed}
+    assert 'href="memory.md#from-zero"' in texts["viewer.md"]
+    assert 'href="viewer.md"' in texts["README.md"]
+    for text in texts.values():
+        for link in re.findall(r'(?:href|src)="([^"]+)"', text.partition("<main>")[2]):
+            page, _, heading = link.partition("#")
+            if ":" in page:  # another site
+                continue
+            if page.endswith((".png", ".gif", ".svg")):
+                assert client.get(f"/docs/{page}").headers["content-type"].startswith("image/")
+            elif heading and page:
+                assert f'id="{heading}"' in texts[page], link
+            else:
+                assert not page or page in texts
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing.md", "..%2Fpyproject.toml", "figures", "%2Fetc%2Fpasswd"]
+)
+def test_only_pages_are_documentation(client: TestClient, name: str) -> None:
+    answer = client.get(f"/docs/{name}")
+    assert answer.status_code == 404
+    assert answer.json()["error"]
 
 
 @pytest.mark.parametrize("task", TASKS)

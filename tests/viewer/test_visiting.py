@@ -55,9 +55,13 @@ def test_the_page_opens_on_a_stack_that_reverses_and_says_what_is_seen(
         expect(marks).to_contain_text(text)
 
 
-def test_there_is_a_link_to_the_paper(visit: Visitor, trained: str) -> None:
-    (link,) = ready(visit, trained).locator(".links.head a").all()
-    expect(link).to_have_attribute("href", "https://arxiv.org/abs/1506.02516")
+def test_there_are_links_to_the_documentation_and_the_paper(visit: Visitor, trained: str) -> None:
+    page = ready(visit, trained)
+    links = page.locator(".links.head a")
+    expect(links.first).to_have_attribute("href", "docs/viewer.md")
+    expect(links.last).to_have_attribute("href", "https://arxiv.org/abs/1506.02516")
+    links.first.click()
+    expect(page.locator("h1")).to_have_text("Seeing the memory work")
 
 
 def test_an_address_shows_a_model_an_input_and_a_step(visit: Visitor, trained: str) -> None:

@@ -1,19 +1,23 @@
-"""Traces as files: pages, pictures, numbers.
+"""Traces as files: pages, pictures, numbers; and the project's documentation as pages.
 
 A page is one HTML file with its style, script and data inside, that asks for nothing else.
 """
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
+from posixpath import normpath
 from string import Template
 from typing import Any
 
+import pushpop
 from pushpop.errors import InputError, writing
 from pushpop.files import write_file
 from pushpop.viewer.layout import hues
@@ -25,6 +29,8 @@ SCRIPTS = (
 )  # fmt: skip
 LEAD = "what the memory did, step by step"
 DIGITS = 6  # of the numbers on a page; a trace as JSON has all of them
+DOC_KINDS = (".md", ".png", ".gif", ".svg")
+LINK = re.compile(r'\b(href|src)="(?![\w+.-]+:|#)([^"#]*)(#[^"]*)?"')
 
 
 def export(trace: Trace, path: Path) -> None:
@@ -130,10 +136,41 @@ FORMATS: dict[str, Callable[[Trace], bytes]] = {
     **{f".{kind}": partial(_drawn, kind=kind) for kind in ("png", "svg", "gif")},
     ".json": _json,
 }
-MEDIA_TYPES = {
-    "html": "text/html; charset=utf-8",
-    "gif": "image/gif",
-    "png": "image/png",
-    "svg": "image/svg+xml",
-    "json": "application/json",
-}
+
+
+@cache
+def local_docs() -> dict[str, bytes]:
+    """The project's own pages and their pictures by name; an installed package has none."""
+    root = Path(pushpop.__file__).parents[2]
+    if not (root / "docs" / "viewer.md").is_file():
+        return {}
+    pages = [path for path in (root / "docs").rglob("*") if path.suffix in DOC_KINDS]
+    named = {path.relative_to(root / "docs").as_posix(): path for path in sorted(pages)}
+    return {
+        name: path.read_bytes() for name, path in {"README.md": root / "README.md", **named}.items()
+    }
+
+
+@cache
+def doc_page(name: str) -> str:
+    """A page of the documentation as HTML. Links that lead out of it are left out."""
+    from markdown_it import MarkdownIt
+
+    pages = local_docs()
+    parser = MarkdownIt("commonmark").enable("table")
+    tokens = parser.parse(pages[name].decode())
+    for heading, text in pairwise(tokens):
+        if heading.type == "heading_open":
+            words = re.sub(r"[^\w\- ]", "", text.content.lower()).strip()
+            heading.attrSet("id", words.replace(" ", "-"))
+
+    def follow(link: re.Match[str]) -> str:
+        path = normpath("docs/" * (name != "README.md") + link[2]) if link[2] else f"docs/{name}"
+        page = path.removeprefix("docs/")
+        return f'{link[1]}="{page}{link[3] or ""}"' if page in pages else ""
+
+    return Template(_part("doc.html")).substitute(
+        title=escape(name),
+        style=_part("style.css"),
+        text=LINK.sub(follow, parser.renderer.render(tokens, parser.options, {})),
+    )

@@ -32,7 +32,7 @@ from pushpop.models import LanguageModel
 from pushpop.models.decoding import Sampling
 from pushpop.tasks import Task
 from pushpop.tasks.registry import TASKS
-from pushpop.viewer.export import FORMATS, MEDIA_TYPES, page_data, served_page
+from pushpop.viewer.export import FORMATS, doc_page, local_docs, page_data, served_page
 from pushpop.viewer.tracing import Entry, Example, Trace, generate, open_models, read_input, trace
 
 LONGEST = 500  # symbols in a source
@@ -47,6 +47,13 @@ HEADERS = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", b"frame-ancestors 'none'"),
 )
+MEDIA_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "gif": "image/gif",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "json": "application/json",
+}
 
 
 def listen(
@@ -139,6 +146,7 @@ class Models(BaseModel):
     models: list[ModelInfo]
     tasks: list[TaskInfo]
     longest: int = Field(description="the most symbols in a source")
+    docs: list[str] = Field(description="pages under /docs")
 
 
 class Asked(BaseModel):
@@ -200,10 +208,12 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
     )
     app.add_middleware(Guard, hosts=list(hosts))
     tasks = {name: make() for name, make in TASKS.items()}
+    pages = local_docs()
     listed = Models(
         models=[_describe(entry, tasks) for entry in models.values()],
         tasks=[TaskInfo(name=name, summary=task.summary) for name, task in tasks.items()],
         longest=LONGEST,
+        docs=[name for name in pages if name.endswith(".md")],
     )
     computing = Lock()  # threads of torch and Python would only get in each other's way
     drawing = Lock()  # matplotlib's settings are the process's
@@ -227,6 +237,14 @@ def make_app(models: Mapping[str, Entry], hosts: Iterable[str] = ()) -> FastAPI:
     @app.get("/api/models", summary="What can be asked for")
     def list_models() -> Models:
         return listed
+
+    @app.get("/docs/{name:path}", summary="A page of the documentation", responses=wrong)
+    def read_docs(name: Name) -> Response:
+        content = _find("page", name, pages)
+        kind = name.rpartition(".")[2]
+        if kind == "md":
+            return HTMLResponse(doc_page(name))
+        return Response(content, media_type=MEDIA_TYPES[kind])
 
     @app.post("/api/generate", summary="An example of a task", responses=wrong)
     def generate_example(request: GenerateRequest) -> Example:

@@ -1,5 +1,6 @@
 // Starts the page: one trace or several from the file, or the server's models and a playground.
 
+const DOCS = [["viewer.md", "How to read the picture"], ["README.md", "Readme"]];
 const PAPER = ["https://arxiv.org/abs/1506.02516", "The paper"];
 
 function startServed(main) {
@@ -9,8 +10,7 @@ function startServed(main) {
   const nav = make("div", { class: "tabs", role: "tablist", "aria-label": "pages" });
   // At the head of a wide page, at the foot of a narrow one: the style sheet shows one of them.
   const links = ["links head", "links foot"].map((kind) =>
-    make("nav", { class: kind, "aria-label": "more about pushpop" },
-      make("a", { href: PAPER[0], text: PAPER[1], rel: "noreferrer" })));
+    make("nav", { class: kind, "aria-label": "more about pushpop" }));
   const open = (name) => {
     for (const tab of nav.children) {
       const mine = tab.dataset.page === name;
@@ -42,6 +42,11 @@ function startServed(main) {
     next.focus();
     next.click();
   });
+  bench.ondocs = (docs) => links.forEach((list) => list.replaceChildren(
+    ...DOCS.filter(([name]) => docs.includes(name))
+      .map(([name, text]) => make("a", { href: `docs/${name}`, text })),
+    make("a", { href: PAPER[0], text: PAPER[1], rel: "noreferrer" })));
+  bench.ondocs([]);
   document.querySelector("header.page").append(nav, links[0]);
   main.append(...Object.values(pages), links[1]);
   // The back button, or an address that was typed or pasted.

@@ -78,6 +78,7 @@ class Workbench {
     if (!listed) return;
     this.models = listed.models;
     this.summaries = new Map(listed.tasks.map(({ name, summary }) => [name, summary]));
+    this.ondocs(listed.docs);
     for (const { name, memory } of this.models) {
       const told = memory === "none" ? "no memory" : memory;
       const text = name.includes(memory) ? name : `${name} (${told})`;
