@@ -49,7 +49,8 @@ def test_a_traced_deep_lstm_computes_the_same() -> None:
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated")
-@pytest.mark.parametrize("layer", ["rnn", "attention"])
+@pytest.mark.parametrize("layer", ["stack", "tape", "attention, deque", "attention, superposition"])
 def test_inductor_computes_the_same(layer: str) -> None:
-    layers = {"rnn": MemoryRNN(E, 6, "stack", 3), "attention": MemoryAttention(E, "deque", 2)}
-    check(layers[layer], "inductor")
+    *attention, memory = layer.split(", ")
+    made = MemoryAttention(E, memory, 2) if attention else MemoryRNN(E, 6, memory, 3)
+    check(made, "inductor")

@@ -158,5 +158,5 @@ class MixingBackwardDriver:
     def finish(self) -> tuple[Tensor, Tensor]:
         """The gradients of the initial cells; they have no strengths."""
         R, N, D = self._steps.R, self._steps.N, self._steps.D
-        grad_initial = torch.from_numpy(self._d_cells[:, : N * D].reshape(R, N, D))
+        grad_initial = torch.from_numpy(self._d_cells[:, : N * D].copy().reshape(R, N, D))
         return grad_initial, grad_initial.new_zeros(R, N)
