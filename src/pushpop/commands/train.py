@@ -69,7 +69,6 @@ class Train(Command):
                     add_option(group, FIELDS[name], describe_values(name))
 
     def execute(self) -> None:
-        """Train, or print the options."""
         settings, directory = self._resumed() if self.resume else self._new()
         if self.print_config:
             import yaml
@@ -153,7 +152,6 @@ def option_groups(options: Any) -> dict[str, list[str]]:
 
 
 def describe_values(name: str) -> str:
-    """The values of an option: by default, and where a recipe has others."""
     return "; ".join(f"{who}: {value}" for who, value in option_values(name).items())
 
 
@@ -161,8 +159,9 @@ def option_values(name: str) -> dict[str, str]:
     """The default of an option, and what it is under the recipes that have another value: of a
     stack and the default lengths, of the Chomsky-hierarchy tasks, of few pairs in a file and of
     many, of labels, and of few lines and of many."""
+    from pushpop.training import recipes
     from pushpop.training.config import DEFAULTS
-    from pushpop.training.recipes import FEW_PAIRS, RECIPES, SEEN_LINES, lm_of, pairs_of
+    from pushpop.training.recipes import FEW_PAIRS, SEEN_LINES
 
     default = DEFAULTS[name]
     longest = int(DEFAULTS["train_lengths"].partition("-")[2])
@@ -170,11 +169,11 @@ def option_values(name: str) -> dict[str, str]:
     def under(recipe: str, values: Mapping[str, Any]) -> Any:
         return {"recipe": recipe, **values}.get(name, default)
 
-    few, many = (under("pairs", pairs_of(count)) for count in (0, FEW_PAIRS))
-    lines, more_lines = (under("lm", lm_of(count)) for count in (0, SEEN_LINES))
-    pushpop = RECIPES["pushpop"]("", DEFAULTS["memory"], longest).get(name, default)
-    chomsky = under("chomsky", RECIPES["chomsky"]("", "", longest))
-    labels = under("labels", RECIPES["labels"]("", "", longest))
+    few, many = (under("pairs", recipes.pairs(count)) for count in (0, FEW_PAIRS))
+    lines, more_lines = (under("lm", recipes.lm(count)) for count in (0, SEEN_LINES))
+    pushpop = recipes.pushpop(DEFAULTS["memory"], longest).get(name, default)
+    chomsky = under("chomsky", recipes.chomsky())
+    labels = under("labels", recipes.labels(0))
     values = {"default": _shown(default)}
     for who, value, usual, later, since in (
         ("recipe pushpop", pushpop, default, pushpop, ""),

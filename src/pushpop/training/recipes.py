@@ -41,11 +41,6 @@ deques, one that starts as two stacks and one that starts as a queue, and batche
 for as long as the memory learns (docs/own-data.md)."""
 
 
-def paper(task: str, memory: str, longest: int) -> dict[str, Any]:
-    """The defaults as they are."""
-    return {}
-
-
 def pushpop(memory: str, longest: int) -> dict[str, Any]:
     """One setting for all tasks: it knows the memory and the training lengths, and nothing else.
 
@@ -78,7 +73,7 @@ def pushpop(memory: str, longest: int) -> dict[str, Any]:
     }
 
 
-def chomsky(task: str, memory: str, longest: int) -> dict[str, Any]:
+def chomsky() -> dict[str, Any]:
     """One setting for the tasks of the Chomsky-hierarchy benchmark: its lengths, small models.
 
     Short sources of few symbols can be guessed or counted, so there is no curriculum. Gradients are
@@ -105,13 +100,9 @@ def chomsky(task: str, memory: str, longest: int) -> dict[str, Any]:
     }
 
 
-def pairs(task: str, memory: str, longest: int) -> dict[str, Any]:
-    """For hundreds to tens of thousands of given pairs: much help, and much regularisation."""
-    return pairs_of(count_lines(task, FEW_PAIRS))
-
-
-def pairs_of(count: int) -> dict[str, Any]:
-    """The recipe `pairs` for so many pairs."""
+def pairs(count: int) -> dict[str, Any]:
+    """For hundreds to tens of thousands of given pairs, so many: much help, and much
+    regularisation."""
     return {
         "memory": "deque",
         "embedding": 64,
@@ -134,7 +125,7 @@ def pairs_of(count: int) -> dict[str, Any]:
 
 
 def by_count(count: int) -> dict[str, Any]:
-    """What the recipe `pairs` has for so many pairs.
+    """What depends on the number of pairs.
 
     Hundreds of pairs make few updates an epoch, so they are seen in small batches and often;
     thousands need neither, and would take too long.
@@ -147,22 +138,16 @@ def by_count(count: int) -> dict[str, Any]:
     }
 
 
-def labels(task: str, memory: str, longest: int) -> dict[str, Any]:
+def labels(count: int) -> dict[str, Any]:
     """For files whose targets are labels, one for each source symbol: `pairs` for a tagger, which
     reads its source once."""
-    values = {**pairs(task, memory, longest), "form": "tagger"}
+    values = {**pairs(count), "form": "tagger"}
     without = {"encoder": "none", "attention": False}
     return {name: values[name] for name in values if name not in CARRYING} | without
 
 
-def lm(task: str, memory: str, longest: int) -> dict[str, Any]:
+def lm(count: int) -> dict[str, Any]:
     """For lines to generate more of, from hundreds to millions."""
-    return lm_of(count_lines(task, SEEN_LINES))
-
-
-def lm_of(count: int) -> dict[str, Any]:
-    """The recipe `lm` for so many lines. Every line of a long file is new, so that there is nothing
-    to learn by heart, and nothing is dropped."""
     return {
         "form": "lm",
         "memory": "deque",
@@ -179,16 +164,17 @@ def lm_of(count: int) -> dict[str, Any]:
 
 
 def by_lines(count: int) -> dict[str, Any]:
-    """What the recipe `lm` has for so many lines."""
+    """What depends on the number of lines. Every line of a long file is new, so that there is
+    nothing to learn by heart, and nothing is dropped."""
     epochs = min(100, max(1, round(SEEN_LINES / max(1, count))))
     return {"epochs": epochs, "dropout": 0.2 if epochs > 1 else 0.0}
 
 
 RECIPES: dict[RecipeName, Recipe] = {
-    "paper": paper,
+    "paper": lambda task, memory, longest: {},
     "pushpop": lambda task, memory, longest: pushpop(memory, longest),
-    "chomsky": chomsky,
-    "pairs": pairs,
-    "labels": labels,
-    "lm": lm,
+    "chomsky": lambda task, memory, longest: chomsky(),
+    "pairs": lambda task, memory, longest: pairs(count_lines(task, FEW_PAIRS)),
+    "labels": lambda task, memory, longest: labels(count_lines(task, FEW_PAIRS)),
+    "lm": lambda task, memory, longest: lm(count_lines(task, SEEN_LINES)),
 }
