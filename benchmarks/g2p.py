@@ -19,7 +19,7 @@ from machine import RESULTS, describe_machine
 from pushpop import Transducer
 from pushpop.files import write_file
 from pushpop.models.text import score_pairs
-from pushpop.tasks.pairs_file import PairsOptions, read_pairs
+from pushpop.tasks.pairs_file import PairsFile, PairsOptions
 from pushpop.training import TrainConfig, train
 from pushpop.training.recipes import RECIPES
 from pushpop.training.view import PlainView
@@ -70,7 +70,7 @@ def measure(data: Path, language: str, variant: str, seed: int, runs: Path) -> d
     report = train(config, folder, PlainView())
     model = Transducer.from_pretrained(folder)
     assert model.text is not None
-    dev = read_pairs(files["dev"], PairsOptions.like(model.text))
+    dev = PairsFile(files["dev"], PairsOptions.like(model.text))
     scores = score_pairs(model, dev.pairs).to_dict()
     row = {
         "language": language,

@@ -23,7 +23,7 @@ import torch
 from machine import interleave, write_results
 from pushpop import Transducer
 from pushpop.tasks.pairs import PairsData, vocabulary_of
-from pushpop.tasks.pairs_file import read_pairs
+from pushpop.tasks.pairs_file import PairsFile
 from pushpop.training import TrainConfig
 
 PAIRS, WORDS, LONGEST, ROUNDS = 8000, 1000, 12, 3
@@ -39,10 +39,10 @@ def main() -> None:
         path.write_text("".join(f"{word}\t{' '.join(word)}\n" for word in words), "utf-8")
 
         def load() -> PairsData:
-            file = read_pairs(path)
+            file = PairsFile(path)
             return PairsData(file.pairs, vocabulary_of(file.pairs), 16)
 
-        file = read_pairs(path)
+        file = PairsFile(path)
         config = TrainConfig.from_dict({"task": str(path)})
         model = Transducer(config.model, vocabulary_of(file.pairs), text=file.form)
         model.save_pretrained(Path(folder) / "model")

@@ -2,7 +2,7 @@
 helpers; and logging to a stream."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,9 +19,29 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
+def check_keys(given: Collection[object], known: Sequence[str], what: str = "") -> None:
+    """Refuse keys that are not known, and the lack of one that is; `what` is a word for a key."""
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(str(name), known) or f", expected {', '.join(known)}"
+            raise InputError(f"unknown {what}{name!r}{hint}")
+    for name in known:
+        if name not in given:
+            raise InputError(f"no {what}{name!r}")
+
+
 def counted(number: int, what: str, several: str = "") -> str:
     """So many things, as in 1 pair and 2,000 pairs."""
     return f"{number:,} {what if number == 1 else several or f'{what}s'}"
+
+
+@contextmanager
+def naming(where: object) -> Iterator[None]:
+    """Begin the message of an `InputError` with where it was."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}" if where else str(error)) from None
 
 
 @contextmanager
@@ -42,15 +62,6 @@ def writing(path: str | Path, note: str = "") -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {_reason(error)}{note}") from error
-
-
-@contextmanager
-def naming(where: object) -> Iterator[None]:
-    """Begin the message of an `InputError` with where it was."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{where}: {error}" if where else str(error)) from None
 
 
 @contextmanager

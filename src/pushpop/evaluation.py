@@ -20,7 +20,7 @@ from pushpop.layers.memory_layer import MemoryLayer
 from pushpop.models import Tagger, Transducer
 from pushpop.models.decoding import NO_NUMBERS, evaluating
 from pushpop.tasks import LengthRange, Pairs, Task, batch_rng
-from pushpop.tasks.base import IntArray
+from pushpop.tasks.base import IntArray, select
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -171,12 +171,10 @@ def score(
     without its attention.
     """
     counts = np.zeros((3, len(pairs)), np.int64)
-    every = list(pairs)
     nll = 0.0
     with evaluating(model):
         for rows in _passes(pairs.source_lengths + pairs.target_lengths + 2, steps_at_once):
-            together = Pairs.of([(every[row][0].tolist(), every[row][1].tolist()) for row in rows])
-            batch = model.make_batch(together).to(model.output_table.weight.device)
+            batch = model.make_batch(select(pairs, rows)).to(model.output_table.weight.device)
             logits = model.scored_logits(batch, attend=attend)
             wanted = batch.outputs[batch.mask]
             nll += float(nn.functional.cross_entropy(logits, wanted, reduction="sum"))

@@ -1,10 +1,12 @@
 """Files are written atomically; standard streams and arguments are UTF-8 in any locale."""
 
 import io
+import json
 import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from pushpop.errors import InputError
 
@@ -16,7 +18,6 @@ def check_folder_of(path: Path) -> None:
 
 
 def write_flushed(path: Path, data: bytes, mode: str = "wb") -> None:
-    """Write a file and flush it to the disk."""
     with open(path, mode) as file:
         file.write(data)
         file.flush()
@@ -44,6 +45,26 @@ def flush_directory(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def to_json(data: Any, what: object) -> bytes:
+    """The bytes of a JSON file; `InputError` if plain values cannot say `what` it is."""
+    try:
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1)
+        return f"{text}\n".encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"{what} cannot be saved as JSON: {error}") from None
+
+
+def parse_json(data: bytes, path: Path) -> dict[str, Any]:
+    """The object in a JSON file; `InputError` if it has anything else."""
+    try:
+        content = json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: {type(content).__name__}, expected an object")
+    return content
 
 
 def use_utf8() -> None:

@@ -79,12 +79,10 @@ class Command:
 
     @classmethod
     def add_options(cls, parser: ArgumentParser) -> None:
-        """Tell a parser of all arguments and options."""
         for declared in option_fields(cls):
             add_option(parser, declared, switch=declared.type is bool)
 
     def execute(self) -> None:
-        """Do what the command is for."""
         raise NotImplementedError
 
 

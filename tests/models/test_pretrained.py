@@ -211,7 +211,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
         edit_json(CONFIG, dtype="float64"),
         "is torch.float32, expected torch.float64 by config.json",
     ),
-    "unknown key": (edit_json(CONFIG, extra=1), "unknown 'extra', expected format, version"),
+    "unknown key": (edit_json(CONFIG, extra=1), "json: unknown 'extra'; did you mean 'text'?"),
     "unknown setting": (edit_json(CONFIG, model__hiden=7), "unknown setting 'hiden'; did you mean"),
     "missing setting": (edit_json(CONFIG, model__hidden=None), "config.json: no setting 'hidden'"),
     "bad setting": (edit_json(CONFIG, model__hidden="7"), "hidden is '7', expected a whole number"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pushpop.errors import InputError
 from pushpop.tasks.lines import LinesFile
-from pushpop.tasks.pairs_file import PairsFile, PairsOptions, read_pairs
+from pushpop.tasks.pairs_file import PairsFile, PairsOptions
 from pushpop.tasks.pairs_text import TextForm, count_lines
 
 GOOD = b"cat\tk ae t\ndog\td o g\nax\tae k s\n"
@@ -18,7 +18,7 @@ GOOD = b"cat\tk ae t\ndog\td o g\nax\tae k s\n"
 def read(folder: Path, data: bytes, **options: object) -> PairsFile:
     path = folder / "pairs.tsv"
     path.write_bytes(data)
-    return read_pairs(path, PairsOptions(**options))  # type: ignore[arg-type]
+    return PairsFile(path, PairsOptions(**options))  # type: ignore[arg-type]
 
 
 def texts(file: PairsFile) -> list[tuple[str, str]]:
@@ -187,18 +187,18 @@ def test_a_file_that_is_no_file_of_pairs_is_refused(
 
 def test_a_file_that_is_not_there_or_not_readable_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"gone\.tsv: cannot be read: No such file"):
-        read_pairs(tmp_path / "gone.tsv")
+        PairsFile(tmp_path / "gone.tsv")
     with pytest.raises(InputError, match="a directory, expected a file of pairs"):
-        read_pairs(tmp_path)
+        PairsFile(tmp_path)
     with pytest.raises(InputError, match="cannot be read"):
-        read_pairs("nul\0name.tsv")
+        PairsFile("nul\0name.tsv")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_a_named_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pairs.tsv")
     with pytest.raises(InputError, match=r"pairs\.tsv: a pipe or a device, expected a file"):
-        read_pairs(tmp_path / "pairs.tsv")
+        PairsFile(tmp_path / "pairs.tsv")
     with pytest.raises(InputError, match=r"pairs\.tsv: a pipe or a device, expected a file"):
         LinesFile(tmp_path / "pairs.tsv")
     assert count_lines(tmp_path / "pairs.tsv", 10) == 0
@@ -221,7 +221,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
     path.write_bytes(GOOD)
     path.chmod(0)
     with pytest.raises(InputError, match="cannot be read: Permission denied"):
-        read_pairs(path)
+        PairsFile(path)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
         ("1,2,3,4", "columns is '1,2,3,4', expected"),
         ("-1,2", "columns is '-1,2', expected"),
         ("2,2", "columns is '2,2': the same column twice"),
-        ("1,5", "pairs.tsv:1:11: no column 5; the row has 2"),
+        ("1,5", "pairs.tsv:1:11: no column 5; the line has 2"),
     ],
 )
 def test_columns_that_cannot_be_are_refused(columns: str, message: str, tmp_path: Path) -> None:

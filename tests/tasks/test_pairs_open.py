@@ -7,7 +7,7 @@ import pytest
 
 from pushpop.errors import InputError
 from pushpop.tasks import get_task
-from pushpop.tasks.pairs_file import PairsFile, PairsOptions, read_pairs
+from pushpop.tasks.pairs_file import PairsFile, PairsOptions
 from pushpop.tasks.pairs_text import (
     BadLine,
     count_lines,
@@ -23,7 +23,7 @@ GOOD = b"cat\tk ae t\ndog\td o g\nax\tae k s\n"
 def read(folder: Path, name: str, data: bytes, **options: object) -> PairsFile:
     path = folder / name
     path.write_bytes(data)
-    return read_pairs(path, PairsOptions(**options))  # type: ignore[arg-type]
+    return PairsFile(path, PairsOptions(**options))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_header_of_names_is_no_pair_and_that_is_said(header: bytes, tmp_path: 
 
 
 def test_pairs_of_a_program_have_no_header() -> None:
-    file = read_pairs("pairs.tsv", PairsOptions(columns="1,2"), b"source\ttarget\na\tx\n")
+    file = PairsFile("pairs.tsv", PairsOptions(columns="1,2"), b"source\ttarget\na\tx\n")
     assert len(file.pairs) == 2
 
 

@@ -111,7 +111,7 @@ def test_a_target_that_cannot_be_spelt_counts_as_wrong(tmp_path: Path) -> None:
     other.write_text("0\ta\n1\tz z\n")
     data = make_data(tiny(path, valid=str(other)))
     assert isinstance(data, PairsFileData)
-    assert data.in_vocabulary.tolist() == [True, False]
+    assert data.tested.spellable.tolist() == [True, False]
 
 
 @pytest.mark.parametrize("stop", [3, 9, 14])

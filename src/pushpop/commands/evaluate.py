@@ -2,8 +2,8 @@
 
 import json
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from pushpop.commands.models import (
     Progress,
@@ -138,40 +138,48 @@ class Evaluate(Command):
             if self.save:
                 save_length(self.model, row)
 
+    def _read(self, kind: Any, path: str, model: "Transducer") -> Any:
+        """A file of pairs or of lines, read as the model reads text."""
+        from pushpop.models import Tagger
+        from pushpop.tasks.pairs_file import PairsOptions
+        from pushpop.tasks.pairs_text import TextForm
+
+        form = model.text or TextForm("spaces", "spaces", normalise="none")
+        labels = isinstance(model, Tagger) and model.vocabulary.blank is None
+        options = PairsOptions.like(form, self.columns or "guess", self.skip_bad, labels)
+        file = kind(path, replace(options, alphabet=frozenset(model.vocabulary.target)))
+        if file.form.features != form.features:
+            wanted = "features" if form.features else "no features"
+            raise InputError(
+                f"{path}: {file.columns}; expected {wanted}, as the model was trained with; name "
+                f"the columns, as in --columns {'1,2,3' if form.features else '1,2'}"
+            )
+        return file
+
     def _score_pairs(self, path: str, model: "Transducer", what: str) -> None:
         """Print how right a model is on a file of pairs, and its worst predictions."""
         import numpy as np
 
         from pushpop.evaluation import examine
-        from pushpop.models import Tagger
         from pushpop.models.text import describe_prediction, score_pairs
         from pushpop.tasks.pairs import encode_pairs
-        from pushpop.tasks.pairs_file import PairsOptions, read_pairs
-        from pushpop.tasks.pairs_text import TextForm
+        from pushpop.tasks.pairs_file import PairsFile
         from pushpop.training.view import describe_memory_use
 
-        form = model.text or TextForm("spaces", "spaces", normalise="none")
-        labels = isinstance(model, Tagger) and model.vocabulary.blank is None
-        file = read_pairs(path, PairsOptions.like(form, self.columns, self.skip_bad, labels))
-        if file.form != form:
-            kind = "features" if form.features else "no features"
-            raise InputError(
-                f"{path}: {file.columns}; expected {kind}, as the model was trained with; name the "
-                f"columns, as in --columns {'1,2,3' if form.features else '1,2'}"
-            )
+        file = self._read(PairsFile, path, model)
         for text in filter(None, (file.describe_skipped(), file.describe_unused())):
             tell(text)
         with naming(what):
             scores = score_pairs(model, file.pairs, self.beam)
         tell_unknown(Counter(scores.unknown))
-        if self.as_json:
-            print(json.dumps(scores.to_dict()))
-            return
         figures = scores.to_dict()
+        if self.as_json:
+            print(json.dumps(figures))
+            return
         print(f"{what} on {path}, {counted(figures['pairs'], 'pair')}{file.header}")
         print(f"accuracy           {figures['accuracy']:7.2%}   targets that are right as a whole")
         print(f"word error rate    {figures['word_error_rate']:7.2%}   those that are not")
-        what = "labels that are wrong" if labels else "edits a symbol of the targets"
+        what = "labels that are wrong" if file.options.labels else "edits a symbol of the targets"
         print(f"symbol error rate  {figures['symbol_error_rate']:7.2%}   {what}")
         known = set(model.vocabulary.target)
         pairs = [(prediction.source, prediction.wanted) for prediction in scores.predictions]
@@ -195,27 +203,20 @@ class Evaluate(Command):
 
         from pushpop.evaluation import score
         from pushpop.tasks.lines import LinesFile, encode_lines
-        from pushpop.tasks.pairs_text import TextForm, parse_column
 
-        form = model.text or TextForm("spaces", "spaces", normalise="none")
-        column = parse_column(self.columns) if self.columns else None
-        file = LinesFile(path, column, form.target, form.normalise, self.skip_bad)
-        rows = file.known_rows(model.vocabulary)
+        file = self._read(LinesFile, path, model)
         if file.skipped:
             tell(file.describe_skipped())
         with naming(what):
-            scores = score(model, encode_lines(file, rows, model.vocabulary))
-        symbols = int(scores.symbols.sum())
-        figures = {
-            "perplexity": scores.perplexity,
-            "bits": log2(scores.perplexity),
-            "nats_a_line": scores.nll / len(rows),
-        }
+            scores = score(model, encode_lines(file, range(len(file)), model.vocabulary))
+        symbols, perplexity = int(scores.symbols.sum()), scores.perplexity
+        figures = {"perplexity": perplexity, "bits": log2(perplexity)}
+        figures["nats_a_line"] = scores.nll / len(file)
         if self.as_json:
-            print(json.dumps({"lines": len(rows), "symbols": symbols, **figures}))
+            print(json.dumps({"lines": len(file), "symbols": symbols, **figures}))
             return
-        lines, parts = counted(len(rows), "line"), counted(symbols, "symbol")
+        lines, parts = counted(len(file), "line"), counted(symbols, "symbol")
         print(f"{what} on {path}, {lines}, {parts}, ends included")
-        for name, figure in figures.items():
-            label = "bits a symbol" if name == "bits" else name.replace("_", " ")
-            print(f"{label:13} {figure:9.4f}")
+        names = ("perplexity", "bits a symbol", "nats a line")
+        for name, figure in zip(names, figures.values(), strict=True):
+            print(f"{name:13} {figure:9.4f}")

@@ -83,7 +83,6 @@ def parse_line(
 
 
 def tell_unknown(counts: Counter[str]) -> None:
-    """Name the symbols that the model does not know, if there are any."""
     from pushpop.models.text import describe_unknown
 
     if counts:
@@ -99,7 +98,6 @@ class Progress:
         self.began = self.told = time.monotonic()
 
     def __call__(self) -> None:
-        """Note that one more is done."""
         self.done += 1
         now = time.monotonic()
         if now - self.told > SECONDS:
@@ -170,11 +168,7 @@ class Export(Command):
         if not self.onnx:
             raise InputError("no file given: expected --onnx FILE, as in --onnx step.onnx")
         check_folder_of(Path(self.onnx))
-        import logging
-
         from pushpop.models.export import export_onnx
 
-        # The exporter warns of packages that it does not need here.
-        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         for path in export_onnx(open_model(self.model).model, self.onnx):
             print(path)

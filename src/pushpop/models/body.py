@@ -40,7 +40,6 @@ class SourceState(NamedTuple):
     present: Tensor  # [S, B] bool, False where a source has ended
 
     def rows(self, index: Any) -> "SourceState":
-        """Select rows of the batch, in any order."""
         return SourceState(self.body.rows(index), self.keys[:, index], self.present[:, index])
 
 
@@ -50,7 +49,6 @@ class PlainState(NamedTuple):
     h: Tensor  # [L, B, H]
 
     def rows(self, index: Any) -> "PlainState":
-        """Select rows of the batch, in any order."""
         return PlainState(self.h[:, index])
 
 
@@ -70,7 +68,6 @@ class PlainBody(nn.Module):
         self.output = nn.Linear(config.hidden, config.embedding)
 
     def first_state(self, batch: int) -> LSTMState | PlainState:
-        """Where every sequence starts."""
         if self.lstm is not None:
             h0, c0 = (s[:, None].repeat(1, batch, 1) for s in (self.lstm.h0, self.lstm.c0))
             return LSTMState(h0, c0)
@@ -124,7 +121,6 @@ class MemoryBody(nn.Module):
         self.output = nn.Linear(together, config.embedding)
 
     def all_heads(self) -> list[MemoryRNN]:
-        """The heads, layer by layer."""
         return [head for layer in self.layers for head in layer]  # type: ignore[attr-defined]
 
     def forward(
@@ -167,7 +163,6 @@ Body = MemoryRNN | PlainBody | MemoryBody
 
 
 def make_body(config: TransducerConfig) -> Body:
-    """The body that a config describes, with fresh parameters."""
     if config.memory == "none":
         return PlainBody(config)
     if config.layers > 1 or config.heads > 1:

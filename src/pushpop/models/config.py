@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from sys import float_info
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from pushpop.errors import InputError, did_you_mean
+from pushpop.errors import InputError, check_keys, did_you_mean
 from pushpop.memory.kinds import BIASES, ENDS, MEMORY_NAMES, check_biases
 
 if TYPE_CHECKING:
@@ -26,11 +26,6 @@ CELL_NAMES = get_args(CellName)
 OUTPUT_SCALE = 2.0
 """The output table's initial values are uniform on plus or minus this. With smaller ones the
 memory's gradient is too small at first, and the controller learns without it (docs/results.md)."""
-
-
-def memory_names() -> tuple[str, ...]:
-    """What `memory` may be."""
-    return (*_memories(), NO_MEMORY)
 
 
 @dataclass(frozen=True)
@@ -77,7 +72,7 @@ class TransducerConfig:
     def __post_init__(self) -> None:
         # A name that the package has is found without torch.
         known = (*MEMORY_NAMES, NO_MEMORY)
-        memories = known if self.memory in known else memory_names()
+        memories = known if self.memory in known else (*_memories(), NO_MEMORY)
         names = {"memory": memories, "cell": CELL_NAMES, "encoder": get_args(EncoderName)}
         for name, accepted in names.items():
             value = getattr(self, name)
@@ -123,19 +118,12 @@ class TransducerConfig:
         return {} if self.memory in MEMORY_NAMES else _memories()[self.memory].biases
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "TransducerConfig":
         """Undo `to_dict`: every field, and nothing else."""
-        names = [field.name for field in fields(cls)]
-        for name in data:
-            if name not in names:
-                raise InputError(f"unknown setting {name!r}{did_you_mean(str(name), names)}")
-        for name in names:
-            if name not in data:
-                raise InputError(f"no setting {name!r}")
+        check_keys(data, [field.name for field in fields(cls)], "setting ")
         return cls(**data)
 
 

@@ -170,7 +170,6 @@ def fed_back(vocabulary: Vocabulary, output_ids: Tensor) -> Tensor:
 def hypothesis(
     vocabulary: Vocabulary, ids: Sequence[int], score: float, finished: bool
 ) -> Hypothesis:
-    """Make a hypothesis of output ids without EOS."""
     return Hypothesis(tuple(ids), tuple(vocabulary.decode_output(ids)), score, finished)
 
 

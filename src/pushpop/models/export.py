@@ -211,7 +211,7 @@ def _step_graph(model: Transducer) -> Any:
 @contextmanager
 def _silent_exporter() -> Iterator[None]:
     """Silence the exporter about itself and about torchvision, which is not needed."""
-    logger = logging.getLogger("torch.onnx._internal.exporter._registration")
+    logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from pushpop.errors import InputError, did_you_mean, naming
+from pushpop.errors import InputError, naming
 from pushpop.models import decoding
 from pushpop.models.config import TransducerConfig, check_no_source
 from pushpop.models.decoding import TOGETHER, Hypothesis, Sampling, check_at_least, evaluating
@@ -37,7 +37,6 @@ class LanguageModel(Transducer):
 
     @classmethod
     def _check(cls, config: TransducerConfig, vocabulary: Vocabulary) -> None:
-        """Refuse whatever has to do with a source."""
         check_no_source(config, "a language model has no source")
         if vocabulary.source:
             raise InputError(
@@ -59,7 +58,6 @@ class LanguageModel(Transducer):
         return super().fit(lines, valid, run=run, show=show, **options)
 
     def make_batch(self, pairs: Pairs) -> Batch:
-        """The targets of pairs as lines."""
         return make_line_batch(pairs, self.vocabulary)
 
     def parse_line(self, line: str, where: str) -> list[int]:
@@ -69,11 +67,8 @@ class LanguageModel(Transducer):
 
     def encode_line(self, symbols: Sequence[str]) -> list[int]:
         """The numbers of a line's symbols, all of which must be known."""
-        for symbol in symbols:
-            if not self.vocabulary.knows("target", symbol):
-                hint = did_you_mean(symbol, self.vocabulary.target)
-                raise InputError(f"unknown symbol {symbol!r}{hint}")
-        return list(map(int, self.vocabulary.encode_target(symbols)))
+        numbers: list[int] = self.vocabulary.encode_target(symbols).tolist()
+        return numbers
 
     @torch.no_grad()
     def log_probability(self, lines: Sequence[str], batch_size: int = 64) -> list[float]:
@@ -83,7 +78,7 @@ class LanguageModel(Transducer):
         check_at_least(1, batch_size=batch_size)
         numbers = [self.parse_line(line, f"input {row}") for row, line in enumerate(lines)]
         order = sorted(range(len(numbers)), key=lambda row: len(numbers[row]))
-        totals = [0.0] * len(numbers)
+        totals: dict[int, float] = {}
         with evaluating(self):
             for first in range(0, len(order), batch_size):
                 rows = order[first : first + batch_size]
@@ -93,9 +88,8 @@ class LanguageModel(Transducer):
                 chosen = scores.gather(1, batch.outputs[batch.mask][:, None])[:, 0]
                 by_step = torch.zeros(batch.mask.shape, dtype=chosen.dtype, device=chosen.device)
                 by_step[batch.mask] = chosen
-                for row, total in zip(rows, by_step.sum(dim=0).tolist(), strict=True):
-                    totals[row] = total
-        return totals
+                totals.update(zip(rows, by_step.sum(dim=0).tolist(), strict=True))
+        return [totals[row] for row in range(len(numbers))]
 
     def generate(
         self,

@@ -25,8 +25,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pushpop.errors import InputError, did_you_mean, naming, reading, writing
-from pushpop.files import flush_directory, write_flushed
+from pushpop.errors import InputError, check_keys, did_you_mean, naming, reading, writing
+from pushpop.files import flush_directory, parse_json, to_json, write_flushed
 from pushpop.models.config import TransducerConfig
 from pushpop.tasks import Vocabulary
 from pushpop.tasks.pairs_text import TextForm
@@ -71,7 +71,7 @@ def save_pretrained(model: "Transducer", folder: str | PathLike[str]) -> None:
         names = ", ".join(f"torch.{dtype}" for dtype in dtypes)
         raise InputError(f"the model is {names}, expected all float32 or all float64 to save it")
     files = {
-        VOCABULARY_FILE: _to_json(model.vocabulary.to_dict(), "the vocabulary"),
+        VOCABULARY_FILE: to_json(model.vocabulary.to_dict(), "the vocabulary"),
         TENSORS_FILE: pack_tensors(tensors),
     }
     config = {
@@ -83,7 +83,7 @@ def save_pretrained(model: "Transducer", folder: str | PathLike[str]) -> None:
         "sha256": {name: sha256(data).hexdigest() for name, data in files.items()},
         "metadata": model.metadata,
     }
-    files[CONFIG_FILE] = _to_json(config, "the metadata")
+    files[CONFIG_FILE] = to_json(config, "the metadata")
     card = folder / CARD_FILE
     with reading(card):
         if not card.is_file() or OUR_CARD in card.read_text("utf-8", errors="replace"):
@@ -102,7 +102,7 @@ def load_pretrained(cls: type[Model], folder: str | PathLike[str], **hub: Any) -
     classes = {f"{FORMAT} {candidate.form}": candidate for candidate in candidates}
     config = _read_config(folder, list(classes))
     data = {name: read_file(folder, name) for name in (VOCABULARY_FILE, TENSORS_FILE)}
-    symbols = _from_json(data[VOCABULARY_FILE], folder / VOCABULARY_FILE)
+    symbols = parse_json(data[VOCABULARY_FILE], folder / VOCABULARY_FILE)
     with naming(folder / VOCABULARY_FILE):
         vocabulary = Vocabulary.from_dict(symbols)
     with naming(folder / CONFIG_FILE):
@@ -142,7 +142,6 @@ def _find_or_download(name: str | PathLike[str], options: dict[str, Any]) -> Pat
 
 
 def push_to_hub(model: "Transducer", name: str, message: str, **options: Any) -> str:
-    """Save a model as a commit to a repository of the hub, which is made if needed: its address."""
     try:
         import huggingface_hub as hub
     except ImportError:
@@ -197,7 +196,7 @@ def model_card(model: "Transducer") -> str:
 
 def _read_config(folder: Path, formats: list[str]) -> dict[str, Any]:
     path = folder / CONFIG_FILE
-    config = _from_json(read_file(folder, CONFIG_FILE), path)
+    config = parse_json(read_file(folder, CONFIG_FILE), path)
     if config.get("format") not in formats:
         expected = " or ".join(map(repr, formats))
         raise InputError(f"{path}: format is {config.get('format')!r}, expected {expected}")
@@ -212,12 +211,8 @@ def _read_config(folder: Path, formats: list[str]) -> dict[str, Any]:
         for since, settings in ADDED.items():
             if version < since:
                 config["model"] = {**settings, **config["model"]}
-    for key in KEYS:
-        if key not in config:
-            raise InputError(f"{path}: no {key!r}")
-    for key in config:
-        if key not in KEYS:
-            raise InputError(f"{path}: unknown {key!r}, expected {', '.join(KEYS)}")
+    with naming(path):
+        check_keys(config, KEYS)
     for key in ("model", "sha256", "metadata"):
         if not isinstance(config[key], dict):
             raise InputError(f"{path}: {key} is {config[key]!r}, expected an object")
@@ -268,24 +263,6 @@ def _check_tensors(
 
 def _dtype_of(tensor: "Tensor") -> str:
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def _to_json(data: Any, what: str) -> bytes:
-    try:
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1)
-        return f"{text}\n".encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"{what} cannot be saved as JSON: {error}") from None
-
-
-def _from_json(data: bytes, path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(data.decode())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: {type(content).__name__}, expected an object")
-    return content
 
 
 def write_together(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -27,7 +27,6 @@ class Tagger(Transducer):
 
     @classmethod
     def _check(cls, config: TransducerConfig, vocabulary: Vocabulary) -> None:
-        """Refuse whatever reads a source twice."""
         check_tagger(config)
 
     @staticmethod
@@ -36,7 +35,6 @@ class Tagger(Transducer):
         return len(vocabulary.target)
 
     def make_batch(self, pairs: Pairs) -> Batch:
-        """Pairs as this model reads and writes them."""
         return make_tag_batch(pairs, self.vocabulary)
 
     def source_for(self, source: Sequence[str], answers: int) -> Sequence[str]:

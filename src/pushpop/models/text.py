@@ -80,12 +80,10 @@ def source_symbols(model: "Transducer", text: str) -> list[str]:
 
 
 def target_symbols(model: "Transducer", text: str) -> list[str]:
-    """Split a target as the model's text form says; without one, at spaces."""
     return text.split() if model.text is None else model.text.target_symbols(text)
 
 
 def target_text(model: "Transducer", symbols: Iterable[str]) -> str:
-    """Join target symbols to text."""
     return " ".join(symbols) if model.text is None else model.text.target_text(symbols)
 
 
@@ -122,7 +120,6 @@ def describe_unknown(counts: Counter[str]) -> str:
 
 
 def warn_unknown(counts: Counter[str], stacklevel: int) -> None:
-    """Warn of unknown symbols, if there are any."""
     if counts:
         warnings.warn(describe_unknown(counts), UnknownSymbols, stacklevel=stacklevel + 1)
 
@@ -200,7 +197,6 @@ class PairScores:
         return sorted(wrong, key=lambda wrong: -wrong.distance / len(wrong.wanted))[:count]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
         return {
             "pairs": len(self.predictions),
             "accuracy": self.accuracy,

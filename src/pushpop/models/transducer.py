@@ -144,7 +144,6 @@ class Transducer(nn.Module):
 
     @staticmethod
     def output_size(vocabulary: Vocabulary) -> int:
-        """Rows of the output table."""
         return vocabulary.output_size
 
     def make_batch(self, pairs: Pairs) -> Batch:

@@ -118,7 +118,8 @@ class Vocabulary:
             return np.array([numbers[symbol] for symbol in symbols], np.int64)
         except KeyError as missing:
             hint = did_you_mean(missing.args[0], numbers)
-            raise InputError(f"unknown {side} symbol {missing.args[0]!r}{hint}") from None
+            what = f"{side} symbol" if self.source else "symbol"  # a language model has one side
+            raise InputError(f"unknown {what} {missing.args[0]!r}{hint}") from None
 
     @cached_property
     def _numbers(self) -> dict[str, dict[str, int]]:
@@ -185,6 +186,20 @@ class Pairs:
     def __iter__(self) -> Iterator[tuple[IntArray, IntArray]]:
         sources = split(self.source, self.source_lengths)
         return zip(sources, split(self.target, self.target_lengths), strict=True)
+
+
+def select(pairs: Pairs, rows: IntArray) -> Pairs:
+    """Some of the pairs, in the order of their numbers in `rows`."""
+    parts = []
+    for flat, lengths in (
+        (pairs.source, pairs.source_lengths),
+        (pairs.target, pairs.target_lengths),
+    ):
+        chosen = lengths[rows]
+        starts = (np.cumsum(lengths) - lengths)[rows]
+        row, position = places(chosen)
+        parts += [flat[starts[row] + position], chosen]
+    return Pairs(*parts)
 
 
 PAPER = "the paper's"

@@ -311,7 +311,6 @@ class ChomskyTask(Task):
 
     @property
     def summary(self) -> str:
-        """What the task is, in a line."""
         return self._definition.summary
 
     def output_length(self, n: int) -> int:
@@ -319,7 +318,6 @@ class ChomskyTask(Task):
         return self._definition.output_length(n)
 
     def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:
-        """Draw the lengths, then the sources, then find the answers."""
         sizes, letters = draw_lengths(rng, batch_size, lengths), self._definition.source
         if self._definition.draw is None:
             source = draw_integers(rng, len(letters), int(sizes.sum()))
@@ -368,5 +366,4 @@ def _read(letters: str, text: str) -> IntArray:
 
 
 def make(name: str) -> ChomskyTask:
-    """The task of that name."""
     return ChomskyTask(name.removeprefix(PREFIX))

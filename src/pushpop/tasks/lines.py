@@ -5,15 +5,16 @@ A plain file stays on the disk and is mapped into memory; what gzip has packed i
 """
 
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
-from pushpop.errors import InputError, counted, did_you_mean, reading
+from pushpop.errors import InputError, counted, reading
 from pushpop.tasks.base import IntArray, Pairs, Vocabulary
 from pushpop.tasks.batching import Batch, make_line_batch
 from pushpop.tasks.pairs import Epochs
@@ -21,23 +22,17 @@ from pushpop.tasks.pairs_file import (
     HEADER_NAMES,
     LOOKED_AT,
     BadRow,
-    Row,
+    PairsOptions,
     RowsFile,
+    find_columns,
     guess_symbols,
+    parse_columns,
     read_row,
 )
-from pushpop.tasks.pairs_text import (
-    GZIP_START,
-    Normalise,
-    Symbols,
-    TextForm,
-    check_is_file,
-    check_text,
-    is_smiles,
-    read_blocks,
-)
+from pushpop.tasks.pairs_text import GZIP_START, TextForm, check_is_file, is_smiles, read_blocks
 
 HEADERS = HEADER_NAMES | {"smiles", "selfies", "line", "lines", "text", "sequence", "sequences"}
+BLOCK = 2**16
 
 
 class LinesFile(RowsFile):
@@ -45,46 +40,37 @@ class LinesFile(RowsFile):
 
     Args:
         path: the file. Its columns stand between tabs; in CSV, between commas.
-        column: the number of the column to read, from 0, or its name in the first line; `None`:
-            there must be only one.
-        symbols: "chars", "spaces" (between symbols), or "": guessed.
-        normalise: the Unicode form of the text.
-        skip_bad: whether bad lines are left out, and counted, rather than refused.
+        options: which column to read (by default there must be only one), and how: as the target of
+            a pair; and which symbols may occur.
         raw: what the file holds, if that is in memory and not on the disk.
     """
 
     row_name: ClassVar[str] = "line"
 
     def __init__(
-        self,
-        path: str | Path,
-        column: int | str | None = None,
-        symbols: Symbols | Literal[""] = "",
-        normalise: Normalise = "nfc",
-        skip_bad: bool = False,
-        raw: bytes | None = None,
+        self, path: str | Path, options: PairsOptions | None = None, raw: bytes | None = None
     ) -> None:
-        super().__init__(path, skip_bad)
-        self.column = column if isinstance(column, int) else None
-        self._named = column if isinstance(column, str) else ""
+        super().__init__(path, options)
+        (column,) = parse_columns(self.options.columns, lines=True)
+        self._by_name = column != "guess" and not column.isdecimal()
+        self.column = int(column) - 1 if column.isdecimal() else None
         self._molecules = is_smiles(path)
-        self._bytes = self._map(raw)
-        if not symbols:
-            symbols = guess_symbols([text for _, text in islice(self._texts(raw), LOOKED_AT)])
+        self._bytes = self._map() if raw is None else raw
+        symbols = self.options.target_symbols
+        if symbols == "guess":
+            symbols = guess_symbols([text for _, _, text in islice(self._texts(), LOOKED_AT)])
             self.skipped.clear()
-        self.form = TextForm(symbols, symbols, False, normalise)
-        starts, lengths, alphabet = [], [], set[str]()
-        for start, text in self._texts(raw):
-            line = self.form.target_symbols(text)
+        self.form = TextForm(symbols, symbols, False, self.options.normalise)
+        starts, lengths, self.alphabet = [], [], set[str]()
+        for start, line in self.good(self._texts(), self._symbols):
             starts.append(start)
             lengths.append(len(line))
-            alphabet.update(line)
+            self.alphabet.update(line)
         if not starts:
             what = f"no good line; {self.skipped[0]}" if self.skipped else "only blank lines"
             raise InputError(f"{self.path}: {what}, expected lines of text")
         self._starts = np.array(starts)
         self.lengths: IntArray = np.array(lengths)  # [lines], in symbols
-        self.alphabet = alphabet
         self.digest = sha256(self._bytes).hexdigest()
 
     def __len__(self) -> int:
@@ -96,24 +82,8 @@ class LinesFile(RowsFile):
         line = self._bytes[start:] if end < 0 else self._bytes[start:end]
         return self.form.target_symbols(self._field("", line.removesuffix(b"\r").decode()))
 
-    def known_rows(self, vocabulary: Vocabulary) -> list[int]:
-        """The lines with no other symbols than these: all of them, unless bad ones are skipped."""
-        known = set(vocabulary.target)
-        if self.alphabet <= known:
-            return list(range(len(self)))
-        rows = []
-        for row in range(len(self)):
-            unknown = [symbol for symbol in self[row] if symbol not in known]
-            if not unknown:
-                rows.append(row)
-                continue
-            number = self._bytes[: int(self._starts[row])].count(b"\n") + 1
-            message = f"{self.path}:{number}: unknown symbol {unknown[0]!r}"
-            hint = ", which no line of training has; --skip-bad leaves such lines out"
-            self.refuse(message if self.skip_bad else message + hint)
-        if not rows:
-            raise InputError(f"{self.path}: no good line; {self.skipped[0]}")
-        return rows
+    def like(self) -> PairsOptions:
+        return replace(super().like(), alphabet=frozenset(self.alphabet))
 
     def describe(self) -> str:
         """How the file was read, in a line."""
@@ -123,10 +93,8 @@ class LinesFile(RowsFile):
             f"{len(self.alphabet):,} different ones; {self.form.describe_unicode()}{self.header}"
         )
 
-    def _map(self, raw: bytes | None) -> bytes | mmap.mmap:
+    def _map(self) -> bytes | mmap.mmap:
         """The bytes of the file, unpacked; those of a plain file are on the disk."""
-        if raw is not None:
-            return raw
         check_is_file(self.path)
         blocks = read_blocks(self.path)
         head = next(blocks)  # refuses what is no text
@@ -135,34 +103,33 @@ class LinesFile(RowsFile):
                 return head + b"".join(blocks)
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
-    def _texts(self, raw: bytes | None) -> Iterator[tuple[int, str]]:
-        """Where each line begins, and its text."""
-        first = True
-        for where, start, line in self.lines(raw):
+    def _symbols(self, line: tuple[str, int, str]) -> tuple[int, list[str]]:
+        """Where a line begins, and its symbols."""
+        where, start, text = line
+        symbols, known = self.form.target_symbols(text), self.options.alphabet
+        if known is not None and not known.issuperset(symbols):
+            unknown = next(symbol for symbol in symbols if symbol not in known)
+            raise BadRow(f"{where}: unknown symbol {unknown!r}, which no line of training has")
+        return start, symbols
+
+    def _texts(self) -> Iterator[tuple[str, int, str]]:
+        """Where each line is, the offset at which it begins, and its text."""
+        blocks = (self._bytes[at : at + BLOCK] for at in range(0, len(self._bytes), BLOCK))
+        for number, (where, start, line) in enumerate(self.lines(blocks)):
+            if self._by_name and not number:
+                header = read_row(where, line, commas=self.commas)
+                (self.column,) = find_columns(self.options.columns, header, lines=True)
+                self.header = f"; the first line is a header ({self.options.columns})"
+                continue
             try:
-                if first and self._named:
-                    self._find_column(read_row(where, line, commas=self.commas))
-                    first = False
-                    continue
                 text = self._field(where, line)
-                if first and self.commas and text.strip().lower() in HEADERS:
-                    self.header = f"; the first line is a header ({text.strip()})"
-                else:
-                    yield start, text
-                first = False
             except BadRow as error:
                 self.refuse(error)
-
-    def _find_column(self, header: Row) -> None:
-        """Look up the name of the column to read in the first line."""
-        name, names = self._named.lower(), [field.strip().lower() for field in header.fields]
-        if name not in names:
-            raise InputError(
-                f"{header.where}: columns is {self._named!r}, expected a name in the first line "
-                f"({', '.join(header.fields)[:60]}){did_you_mean(name, names)}"
-            )
-        self.column = names.index(name)
-        self.header = f"; the first line is a header ({self._named})"
+                continue
+            if self.commas and not number and text.strip().lower() in HEADERS:
+                self.header = f"; the first line is a header ({text.strip()})"
+            else:
+                yield where, start, text
 
     def _field(self, where: str, line: str) -> str:
         """The text of a line: of its column, if it has several."""
@@ -172,18 +139,16 @@ class LinesFile(RowsFile):
             return words[0]
         if self.column is None and not self.commas and "\t" not in line:
             return line
-        row = read_row(where, line, commas=self.commas)
-        column, count = self.column or 0, len(row.fields)
-        if self.column is None and count > 1:
+        row, column = read_row(where, line, commas=self.commas), self.column or 0
+        if self.column is None and len(row.fields) > 1:
             raise InputError(
-                f"{where}: {count} columns, expected one, or --columns N: the number of the one to "
-                "read"
+                f"{where}: {len(row.fields)} columns, expected one, or --columns N: the number of "
+                "the one to read"
             )
-        if column >= count:
-            raise row.bad(count, f"no column {column + 1}; the line has {count}")
-        if not row.fields[column].strip(" "):
+        text = row.field(column)
+        if not text.strip(" "):
             raise row.bad(column, f"column {column + 1} is empty")
-        return row.fields[column]
+        return text
 
 
 class LinesData(Epochs):
@@ -203,20 +168,3 @@ class LinesData(Epochs):
 def encode_lines(file: LinesFile, rows: Sequence[int] | IntArray, vocabulary: Vocabulary) -> Pairs:
     """Lines as the targets of pairs without a source."""
     return Pairs.of([((), vocabulary.encode_target(file[int(row)]).tolist()) for row in rows])
-
-
-def check_lines(lines: Iterable[str], what: str) -> list[str]:
-    """The lines of a program; `InputError` with the number of one that cannot be a line."""
-    if isinstance(lines, str):
-        raise InputError(f"{what} is the string {lines!r}, expected a list of strings")
-    checked = []
-    for number, line in enumerate(lines):
-        if not isinstance(line, str) or not line.strip(" "):
-            raise InputError(f"{what}: line {number} is {line!r}, expected a string with letters")
-        if (bad := check_text(line)) is not None or "\t" in line:
-            what_is_bad = f"{bad.what} at character {bad.column}" if bad else "a tab"
-            raise InputError(f"{what}: line {number}: {what_is_bad} in {line!r}")
-        checked.append(line)
-    if not checked:
-        raise InputError(f"{what}: no lines")
-    return checked

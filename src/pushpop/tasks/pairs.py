@@ -42,18 +42,20 @@ def encode_pairs(pairs: Sequence[Pair], vocabulary: Vocabulary) -> Pairs:
     return Pairs.of([(encode_source(s).tolist(), encode_target(t).tolist()) for s, t in pairs])
 
 
-def hold_out(pairs: Sequence[Item], share: float, seed: int) -> tuple[list[Item], list[Item]]:
-    """Pairs to train on and, drawn by the seed, a share of them to validate on, at least one.
-
-    Anything else of which there are many will do, such as the numbers of lines.
-    """
-    if len(pairs) < 2:
-        raise InputError("1 pair: expected at least 2, one to train on and one to validate on")
-    count = min(len(pairs) - 1, max(1, round(share * len(pairs))))
-    order = np.argsort(batch_rng(seed, "hold out", 0).random(len(pairs)), kind="stable")
+def hold_out(
+    rows: Sequence[Item], share: float, seed: int, what: str = "pair"
+) -> tuple[list[Item], list[Item]]:
+    """Rows to train on and, drawn by the seed, a share of them to validate on, at least one."""
+    if len(rows) < 2:
+        raise InputError(
+            f"1 {what}: expected at least 2, one to train on and one to validate on; or give "
+            "--valid FILE"
+        )
+    count = min(len(rows) - 1, max(1, round(share * len(rows))))
+    order = np.argsort(batch_rng(seed, "hold out", 0).random(len(rows)), kind="stable")
     held = set(order[:count].tolist())
-    kept = [pair for row, pair in enumerate(pairs) if row not in held]
-    return kept, [pairs[row] for row in sorted(held)]
+    kept = [row for number, row in enumerate(rows) if number not in held]
+    return kept, [rows[number] for number in sorted(held)]
 
 
 class Epochs(ABC):
@@ -77,7 +79,6 @@ class Epochs(ABC):
         """Batch `index` of all epochs."""
 
     def rows(self, seed: int, index: int) -> IntArray:
-        """The rows of that batch."""
         epoch, place = divmod(index, self.batches_per_epoch)
         return self._order(seed, epoch)[place]
 
@@ -142,7 +143,6 @@ class PairsData(Epochs):
         self._same_target = np.array(same)  # [source symbols], the same symbol as target, or -1
 
     def batch(self, seed: int, index: int) -> Batch:
-        """Batch `index` of all epochs."""
         return BATCH_MAKERS[self.form](self.batch_pairs(seed, index), self.vocabulary)
 
     def batch_pairs(self, seed: int, index: int) -> Pairs:

@@ -7,18 +7,19 @@ user or guessed, and said.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, TypeVar
 
 from pushpop.errors import InputError, counted, did_you_mean, reading
 from pushpop.tasks.pairs_text import (
     FEATURE_SEPARATOR,
     BadLine,
     Normalise,
+    Side,
     Symbols,
     TextForm,
     check_is_file,
@@ -33,6 +34,10 @@ HEADER_NAMES = {
     *("label", "labels", "tag", "tags", "features"),
 }
 """What columns are called in a header, and what is hardly ever a source or a target itself."""
+
+
+Item = TypeVar("Item")
+Read = TypeVar("Read")
 
 
 class BadRow(InputError):
@@ -50,6 +55,13 @@ class Row:
     def bad(self, column: int, what: str, offset: int = 0) -> BadRow:
         """What is wrong in a column, with the character at which it begins."""
         return BadRow(f"{self.where}:{self.starts[column] + offset}: {what}")
+
+    def field(self, column: int) -> str:
+        """The text of a column, which the line must have."""
+        count = len(self.fields)
+        if column >= count:
+            raise self.bad(count, f"no column {column + 1}; the line has {count}")
+        return self.fields[column]
 
 
 CSV_FIELD = re.compile(r'(?:"((?:[^"]|"")*)"|([^",]*))(,|\Z)')
@@ -112,12 +124,18 @@ class Columns:
         return ", ".join(f"{name} in column {number + 1}" for name, number in names)
 
 
-def parse_columns(text: str) -> list[str]:
-    """Split `1,2` (source, target) or `1,3,2` (source, target, features), or names of a header."""
+def parse_columns(text: str, *, lines: bool = False) -> list[str]:
+    """Split `1,2` (source, target) or `1,3,2` (source, target, features), or names of a header; of
+    a file of lines, read the one that holds them."""
     parts = [part.strip().lower() for part in text.split(",")]
     named = not any(re.fullmatch(r"-?\d*", part) for part in parts)
     numbered = all(part.isdecimal() and int(part) > 0 for part in parts)
-    if not 2 <= len(parts) <= 3 or not (named or numbered):
+    if lines and not (len(parts) == 1 and (named or numbered)):
+        raise InputError(
+            f"columns is {text!r}, expected the number of the column to read (the first is 1), or "
+            "its name in the first line"
+        )
+    if not lines and not (2 <= len(parts) <= 3 and (named or numbered)):
         raise InputError(
             f"columns is {text!r}, expected the numbers of the source and the target column, as in "
             "1,2, or of source, target and features, as in 1,3,2 (the first column is 1), or their "
@@ -128,9 +146,9 @@ def parse_columns(text: str) -> list[str]:
     return parts
 
 
-def find_columns(text: str, first: Row) -> Columns:
-    """The columns that a user has told, by number or by their names in the first line."""
-    parts = parse_columns(text)
+def find_columns(text: str, first: Row, *, lines: bool = False) -> list[int]:
+    """The columns that a user has told, by number or by their names in the first line, from 0."""
+    parts = parse_columns(text, lines=lines)
     names = [field.strip().lower() for field in first.fields]
     unknown = [part for part in parts if not part.isdecimal() and part not in names]
     if unknown:
@@ -138,8 +156,7 @@ def find_columns(text: str, first: Row) -> Columns:
             f"{first.where}: columns is {text!r}, expected names of columns in the first line "
             f"({_shorten(first.fields)}): no {unknown[0]!r}{did_you_mean(unknown[0], names)}"
         )
-    numbers = [int(part) - 1 if part.isdecimal() else names.index(part) for part in parts]
-    return Columns(numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else None)
+    return [int(part) - 1 if part.isdecimal() else names.index(part) for part in parts]
 
 
 def guess_columns(rows: Sequence[Row], separator: str) -> Columns:
@@ -185,18 +202,19 @@ Pair = tuple[list[str], list[str]]
 
 @dataclass(frozen=True)
 class PairsOptions:
-    """What a user may say about a file; what is left empty is guessed."""
+    """What a user may say about a file."""
 
-    columns: str = ""  # as in 1,2 or 1,3,2
-    source_symbols: Symbols | Literal[""] = ""
-    target_symbols: Symbols | Literal[""] = ""
+    columns: str = "guess"  # as in 1,2 or 1,3,2; of lines, as in 1
+    source_symbols: Side = "guess"
+    target_symbols: Side = "guess"
     normalise: Normalise = "nfc"
     skip_bad: bool = False
     labels: bool = False  # a target has a label for every source symbol
+    alphabet: frozenset[str] | None = None  # the symbols that lines may have; `None`: any
 
     @classmethod
     def like(
-        cls, form: TextForm, columns: str = "", skip_bad: bool = False, labels: bool = False
+        cls, form: TextForm, columns: str = "guess", skip_bad: bool = False, labels: bool = False
     ) -> "PairsOptions":
         """Options under which a file is read as a model reads text."""
         return cls(columns, form.source, form.target, form.normalise, skip_bad, labels)
@@ -208,26 +226,45 @@ class RowsFile:
     row_name: ClassVar[str] = "row"
     form: TextForm
     digest: str  # SHA-256: of a plain file's bytes
+    used: Sequence[int] = ()
+    """The columns that a guess found, from 0."""
 
-    def __init__(self, path: str | Path, skip_bad: bool) -> None:
-        self.path, self.skip_bad = Path(path), skip_bad
+    def __init__(self, path: str | Path, options: PairsOptions | None) -> None:
+        self.path, self.options = Path(path), options or PairsOptions()
         self.commas = is_csv(path)
         self.skipped: list[str] = []  # a message for each bad row
         self.header = ""  # what was taken for the first line, if that is not obvious
 
-    def lines(self, raw: bytes | None) -> Iterator[tuple[str, int, str]]:
+    def lines(self, blocks: Iterable[bytes]) -> Iterator[tuple[str, int, str]]:
         """The lines with text: where each is, as in pairs.tsv:17, its offset and its text."""
-        for number, offset, line in chain.from_iterable(lines_of(read_blocks(self.path, raw))):
+        for number, offset, line in chain.from_iterable(lines_of(blocks)):
             if isinstance(line, BadLine):
                 self.refuse(f"{self.path}:{number}:{line.column}: {line.what}")
             elif line.strip(" "):
                 yield f"{self.path}:{number}", offset, line
 
+    def good(self, items: Iterable[Item], read: Callable[[Item], Read]) -> Iterator[Read]:
+        """What is read of each item, but of bad rows."""
+        for item in items:
+            try:
+                row = read(item)
+            except BadRow as error:
+                self.refuse(error)
+            else:
+                yield row
+
     def refuse(self, message: object) -> None:
         """Leave out a bad row; `InputError` unless those are skipped."""
-        if not self.skip_bad:
+        if not self.options.skip_bad:
             raise InputError(str(message))
         self.skipped.append(str(message))
+
+    def like(self) -> PairsOptions:
+        """Options under which another file is read as this one was."""
+        options, columns = self.options, self.options.columns
+        if self.used and columns == "guess":
+            columns = ",".join(str(number + 1) for number in self.used)
+        return PairsOptions.like(self.form, columns, options.skip_bad, options.labels)
 
     def describe_skipped(self) -> str:
         """How many rows were left out, and the first of them; nothing if none was."""
@@ -238,30 +275,37 @@ class RowsFile:
 
 
 class PairsFile(RowsFile):
-    """The pairs of a file, how they were read, and what was left out."""
+    """The pairs of a file, how they were read, and what was left out.
+
+    The first bad row is an `InputError` unless bad rows are skipped. `raw` is what the file holds,
+    if that is in memory and not on the disk.
+    """
 
     def __init__(
         self, path: str | Path, options: PairsOptions | None = None, raw: bytes | None = None
     ) -> None:
-        self.options = options = options or PairsOptions()
-        super().__init__(path, options.skip_bad)
-        in_memory = raw is not None
+        super().__init__(path, options)
+        options, in_memory = self.options, raw is not None
         if raw is None:
             check_is_file(path)
             with reading(path):
                 raw = self.path.read_bytes()
         self.digest = sha256(raw).hexdigest()
-        rows = list(self._rows(raw))
+        lines = self.lines(read_blocks(path, raw))
+        rows = list(self.good(lines, lambda line: read_row(line[0], line[2], commas=self.commas)))
         if not rows:
             what = f"no good row; {self.skipped[0]}" if self.skipped else "only blank lines"
             raise InputError(f"{path}: {what}, expected pairs of strings")
-        told = find_columns(options.columns, rows[0]) if options.columns else None
+        told = None
+        if options.columns != "guess":
+            told = Columns(*find_columns(options.columns, rows[0]))
         if not in_memory:
             self.header = _take_header(rows, options.columns, self.commas)
         self.columns = told or guess_columns(rows, "comma" if self.commas else "tab")
+        self.used = self.columns.numbers
         whole = [row.fields for row in rows if len(row.fields) > max(self.columns.numbers)]
         source, target = (
-            told or guess_symbols([fields[column] for fields in whole])
+            guess_symbols([fields[column] for fields in whole]) if told == "guess" else told
             for told, column in (
                 (options.source_symbols, self.columns.source),
                 (options.target_symbols, self.columns.target),
@@ -269,42 +313,29 @@ class PairsFile(RowsFile):
         )
         features = self.columns.features is not None
         self.form = TextForm(source, target, features, options.normalise)
-        self.pairs = list(self._pairs(rows))
+        self.pairs = list(self.good(rows, self._pair))
         if not self.pairs:
             what = f"no good row; the first: {self.skipped[0]}" if self.skipped else "only a header"
             raise InputError(f"{path}: {what}")
 
-    def _rows(self, raw: bytes) -> Iterator[Row]:
-        for where, _, line in self.lines(raw):
-            try:
-                yield read_row(where, line, commas=self.commas)
-            except BadRow as error:
-                self.refuse(error)
-
-    def _pairs(self, rows: Iterable[Row]) -> Iterator[Pair]:
-        for row in rows:
-            try:
-                yield self._pair(row)
-            except BadRow as error:
-                self.refuse(error)
+    def __len__(self) -> int:
+        return len(self.pairs)
 
     def _pair(self, row: Row) -> Pair:
         fields, columns = row.fields, self.columns
         if columns.count is not None and len(fields) != columns.count:
             found = f"{counted(len(fields), 'column')}, expected {columns.count}"
             raise row.bad(min(columns.count, len(fields)), found)
-        for number in columns.numbers:
-            if number >= len(fields):
-                raise row.bad(len(fields), f"no column {number + 1}; the row has {len(fields)}")
+        source_text, target_text, *_ = (row.field(number) for number in columns.numbers)
         features = []
         if columns.features is not None:
-            text = fields[columns.features]
+            text = row.field(columns.features)
             if (problem := check_features(text)) is not None:
                 offset, what = problem
                 raise row.bad(columns.features, what, offset)
             features = self.form.feature_symbols(text)
-        source = self.form.source_symbols(fields[columns.source])
-        target = self.form.target_symbols(fields[columns.target])
+        source = self.form.source_symbols(source_text)
+        target = self.form.target_symbols(target_text)
         if not source:
             raise row.bad(columns.source, "the source is empty")
         if not target:
@@ -347,7 +378,7 @@ class PairsFile(RowsFile):
         for place, side in enumerate(told):
             counts = Counter(chain.from_iterable(pair[place] for pair in self.pairs))
             total = counts.total()
-            guessed = getattr(self.form, side) == "spaces" and not told[side]
+            guessed = getattr(self.form, side) == "spaces" and told[side] == "guess"
             if guessed and len(counts) > max(MANY_SYMBOLS, ONE_OFF * total):
                 described.append(
                     f"{self.path}: {len(counts):,} different symbols among the {total:,} between "
@@ -366,16 +397,6 @@ class PairsFile(RowsFile):
         )
 
 
-def read_pairs(
-    path: str | Path, options: PairsOptions | None = None, raw: bytes | None = None
-) -> PairsFile:
-    """Read a file of pairs; the first bad row is an `InputError` unless bad rows are skipped.
-
-    `raw` is what the file holds, if that is in memory and not on the disk.
-    """
-    return PairsFile(path, options, raw)
-
-
 def pair_key(pair: Pair) -> tuple[str, ...]:
     """What equal pairs have in common: source and target, with a tab between them that no symbol
     can be."""
@@ -386,7 +407,7 @@ def pair_key(pair: Pair) -> tuple[str, ...]:
 def _take_header(rows: list[Row], columns: str, commas: bool) -> str:
     """Take a header out, and say what was taken for the first line, if that is not obvious."""
     shown = _shorten(rows[0].fields)
-    by_name = columns and not parse_columns(columns)[0].isdecimal()
+    by_name = columns != "guess" and not parse_columns(columns)[0].isdecimal()
     if by_name or (len(rows) > 1 and is_header(rows[0].fields)):
         del rows[0]
         return f"; the first line is a header ({shown})"
@@ -413,25 +434,28 @@ def check_features(text: str) -> tuple[int, str] | None:
     return None
 
 
-def rows_of(pairs: Iterable[Sequence[str]], what: str) -> list[list[str]]:
-    """The pairs of a program as rows of a file; `InputError` with the number of one that cannot be
-    a row."""
+def rows_of(examples: Iterable[Any], what: str, *, lines: bool = False) -> list[list[str]]:
+    """The pairs, or lines, of a program as rows of a file; `InputError` with the number of one that
+    cannot be a row."""
+    if isinstance(examples, str):
+        raise InputError(f"{what} is the string {examples!r}, expected a list of strings")
     rows = []
-    for number, pair in enumerate(pairs):
-        where = f"{what}: pair {number}"
-        if isinstance(pair, str) or not 2 <= len(pair) <= 3:
-            raise InputError(f"{where} is {pair!r}, expected (source, target) or with features")
-        for side, text in zip(("source", "target", "features"), pair, strict=False):
+    for number, example in enumerate(examples):
+        where = f"{what}: {'line' if lines else 'pair'} {number}"
+        row = [example] if lines else example
+        if isinstance(row, str) or not (lines or 2 <= len(row) <= 3):
+            raise InputError(f"{where} is {row!r}, expected (source, target) or with features")
+        for side, text in zip(("source", "target", "features"), row, strict=False):
+            part, of = (where, "") if lines else (f"{where}: the {side}", f" of the {side}")
             if not isinstance(text, str) or not text.strip(" "):
-                raise InputError(f"{where}: the {side} is {text!r}, expected a string with letters")
-            bad = check_text(text)
-            if bad is None and "\t" in text:
-                raise InputError(f"{where}: a tab in the {side} {text!r}")
-            if bad is not None:
-                raise InputError(f"{where}: {bad.what} at character {bad.column} of the {side}")
-        if len(pair) == 3 and (problem := check_features(pair[2])) is not None:
+                raise InputError(f"{part} is {text!r}, expected a string with letters")
+            if (bad := check_text(text)) is not None:
+                raise InputError(f"{where}: {bad.what} at character {bad.column}{of}")
+            if "\t" in text:
+                raise InputError(f"{where}: a tab in the {'line' if lines else side} {text!r}")
+        if len(row) == 3 and (problem := check_features(row[2])) is not None:
             raise InputError(f"{where}: {problem[1]}")
-        rows.append(list(pair))
+        rows.append(list(row))
     if not rows:
-        raise InputError(f"{what}: no pairs")
+        raise InputError(f"{what}: no {'lines' if lines else 'pairs'}")
     return rows

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast, get_args
 from unicodedata import normalize
 
-from pushpop.errors import InputError, did_you_mean, reading
+from pushpop.errors import InputError, check_keys, naming, reading
 
 ENDINGS = (".tsv", ".txt", ".tab", ".csv")
 """How the name of a file of pairs, or of lines, ends; .gz may follow. Molecules are lines only."""
@@ -67,26 +67,10 @@ def has_one_column(path: str | Path) -> bool:
     return _ends_in(path, CSV, ".txt") and 2 * separated < len(lines) and b"|||" not in head
 
 
-def parse_column(text: str) -> int | str:
-    """Read which column of a file of lines to take: its number, as in 1, or its name."""
-    text = text.strip()
-    if "," in text or re.fullmatch(r"-\d*|0*", text):
-        raise InputError(
-            f"columns is {text!r}, expected the number of the column to read (the first is 1), or "
-            "its name in the first line"
-        )
-    return int(text) - 1 if text.isdecimal() else text
-
-
 def stem_of(path: str | Path) -> str:
     """The file's name without its ending, nor that of gzip."""
     path = Path(path)
     return Path(path.stem if path.suffix.lower() == GZIP else path).stem
-
-
-def describe_endings() -> str:
-    """The endings of files of pairs, in words."""
-    return f"{', '.join(ENDINGS)} (or one of them with {GZIP})"
 
 
 def count_lines(path: str | Path, most: int) -> int:
@@ -243,6 +227,7 @@ def check_text(text: str) -> BadLine | None:
 
 
 Symbols = Literal["chars", "spaces"]
+Side = Literal["guess", "chars", "spaces"]
 Normalise = Literal["nfc", "nfkc", "none"]
 UNKNOWN = "<unk>"
 """The symbol that stands for every symbol that was not there in training."""
@@ -294,7 +279,6 @@ class TextForm:
         return [*self.feature_symbols(features), *_split(self.clean(text), self.source)]
 
     def target_symbols(self, text: str) -> list[str]:
-        """The symbols of a target."""
         return _split(self.clean(text), self.target)
 
     def feature_symbols(self, text: str) -> list[str]:
@@ -303,7 +287,6 @@ class TextForm:
         return [f"<{part}>" for part in parts]
 
     def target_text(self, symbols: Iterable[str]) -> str:
-        """Undo `target_symbols`."""
         return ("" if self.target == "chars" else " ").join(symbols)
 
     def read_line(self, line: str) -> list[str]:
@@ -319,20 +302,14 @@ class TextForm:
         return self.source_symbols(text, features)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "TextForm":
         """Undo `to_dict`: every field, and nothing else."""
-        names = [field.name for field in fields(cls)]
-        for name in data:
-            if name not in names:
-                raise InputError(f"text: unknown {name!r}{did_you_mean(str(name), names)}")
-        for name in names:
-            if name not in data:
-                raise InputError(f"text: no {name!r}")
-        return cls(**data)
+        with naming("text"):
+            check_keys(data, [field.name for field in fields(cls)])
+            return cls(**data)
 
 
 def _split(text: str, symbols: Symbols) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pushpop.errors import InputError, did_you_mean, reading
-from pushpop.tasks.pairs_text import describe_endings, is_pairs_file
+from pushpop.tasks.pairs_text import ENDINGS, is_pairs_file
 
 if TYPE_CHECKING:
     from pushpop.tasks.base import Task
@@ -94,7 +94,8 @@ def _refuse_file(name: str) -> None:
         what = kind or "no such file"
         raise InputError(
             f"{name}: {what}; expected a task (pushpop tasks lists them), a grammar in a .itg "
-            f"file, or pairs in a file whose name ends in {describe_endings()}"
+            f"file, or pairs in a file whose name ends in {', '.join(ENDINGS)} (or one of them "
+            "with .gz)"
         )
 
 

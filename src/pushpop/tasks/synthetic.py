@@ -57,17 +57,14 @@ class RearrangementTask(Task):
 
     @property
     def summary(self) -> str:
-        """What the task is, in a line."""
         return self._summary
 
     def sample(self, rng: np.random.Generator, batch_size: int, lengths: LengthRange) -> Pairs:
-        """Draw the lengths, then the symbols, then rearrange."""
         sizes = draw_lengths(rng, batch_size, lengths, self._multiple)
         symbols = draw_integers(rng, len(self.vocabulary.source), int(sizes.sum())).tolist()
         return Pairs.of([(row, self._rearrange(row)) for row in split(symbols, sizes)])
 
     def target_of(self, source: Sequence[str]) -> tuple[str, ...] | None:
-        """The source rearranged."""
         known = all(self.vocabulary.knows("source", symbol) for symbol in source)
         if not source or len(source) % self._multiple or not known:
             return None
@@ -105,7 +102,6 @@ class Brackets(Task):
         return source, still_open[::-1]
 
     def target_of(self, source: Sequence[str]) -> tuple[str, ...] | None:
-        """What is still open, the last first."""
         pairs, left = {"(": ")", "[": "]"}, list[str]()
         for symbol in source:
             if symbol in pairs:
@@ -134,5 +130,4 @@ def opening_probabilities(longest: int) -> FloatArray:
 
 
 def make(name: str) -> Task:
-    """The task of that name."""
     return Brackets() if name == Brackets.name else RearrangementTask(name)

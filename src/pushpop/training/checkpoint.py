@@ -52,7 +52,6 @@ class Checkpoint:
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:
-    """Where the checkpoint after so many steps is."""
     return folder / f"step-{step:08d}.safetensors"
 
 

@@ -28,14 +28,13 @@ from pushpop.models.config import (
 from pushpop.options import NOT_GIVEN, option, read_option, read_value
 from pushpop.tasks import LengthRange, parse_lengths
 from pushpop.tasks.pairs_file import parse_columns
-from pushpop.tasks.pairs_text import Normalise, has_one_column, is_pairs_file, parse_column
+from pushpop.tasks.pairs_text import Normalise, Side, has_one_column, is_pairs_file
 from pushpop.tasks.registry import answers_at_blanks, check_task
 from pushpop.training.recipes import FORMER_RECIPE, RECIPES, RecipeName
 
 Optimiser = Literal["rmsprop", "adam"]
 Keep = Literal["best", "last"]
 Form = Literal["auto", "transducer", "tagger", "lm"]
-Side = Literal["guess", "chars", "spaces"]
 
 
 def read_recipe(name: str, value: Any) -> Any:
@@ -494,7 +493,7 @@ def check_options(values: Mapping[str, Any]) -> dict[str, Any]:
     values = dict(values)
     task, form = values["task"], values["form"]
     if values["columns"] != "guess":
-        (parse_column if form == "lm" else parse_columns)(values["columns"])
+        parse_columns(values["columns"], lines=form == "lm")
     if not is_pairs_file(task):
         check_task(task)
     if form == "auto":
@@ -575,7 +574,6 @@ def check_same_run(saved: Mapping[str, Any], config: TrainConfig) -> None:
 
 
 def check_names(data: Mapping[str, Any]) -> None:
-    """Refuse a key that is no option."""
     for name in data:
         if name not in FIELDS:
             raise InputError(f"unknown option {name!r}{did_you_mean(str(name), FIELDS)}")

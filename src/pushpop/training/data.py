@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from math import log2
-from typing import Any
+from math import inf, log2
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,12 @@ from pushpop.errors import InputError, counted, naming
 from pushpop.evaluation import BoolArray, Scores, evaluate, examine, score
 from pushpop.models import Tagger, Transducer
 from pushpop.tasks import Batch, LengthRange, Pairs, Vocabulary, batch_rng, batches, get_task
-from pushpop.tasks.base import IntArray
+from pushpop.tasks.base import select
 from pushpop.tasks.batching import BATCH_MAKERS
 from pushpop.tasks.lines import LinesData, LinesFile, encode_lines
 from pushpop.tasks.pairs import PairsData, check_memory, encode_pairs, hold_out, vocabulary_of
-from pushpop.tasks.pairs_file import PairsFile, PairsOptions, pair_key, read_pairs
-from pushpop.tasks.pairs_text import TextForm, is_pairs_file, parse_column
+from pushpop.tasks.pairs_file import Pair, PairsFile, PairsOptions, pair_key
+from pushpop.tasks.pairs_text import TextForm, is_pairs_file
 from pushpop.training.config import TrainConfig
 
 SHORTER = 0.6
@@ -86,7 +86,6 @@ class TaskData(Data):
         self.test_every = config.evaluate_every
 
     def batches(self, lengths: LengthRange, start: int) -> Iterator[Batch]:
-        """Batches of the training stream."""
         return batches(
             self.trained_on,
             seed=self.config.seed,
@@ -125,85 +124,103 @@ class TaskData(Data):
 class FileData(Data):
     """The examples of a file, and others to validate on: of another file, or held out."""
 
-    what = "pair"
-    config: TrainConfig
-    files: Sequence[PairsFile | LinesFile]
+    what: ClassVar[str]
+    most_held_out: ClassVar[float] = inf
+    open: ClassVar[Callable[..., Any]]  # the type of the files
     examples: PairsData | LinesData
     validation: Pairs
 
+    def __init__(self, config: TrainConfig, contents: Contents | None = None) -> None:
+        self.config, self._contents = config, contents or {}
+        options = PairsOptions(
+            config.columns,
+            config.source_symbols,
+            config.target_symbols,
+            config.normalise,
+            config.skip_bad,
+            labels=config.form == "tagger",
+        )
+        self.files: list[Any] = []
+        self.file = self.held_file = self._read("task", options)
+        self.text = self.file.form
+        self.rows: Sequence[int] = range(len(self.file))
+        if config.valid:
+            self.held_file = self._read("valid", self.file.like())
+            self.held_rows: Sequence[int] = range(len(self.held_file))
+        else:
+            share = min(config.hold_out, self.most_held_out / len(self.file))
+            with naming(config.task):
+                self.rows, self.held_rows = hold_out(self.rows, share, config.seed, self.what)
+
+    def _read(self, name: str, options: PairsOptions) -> Any:
+        file = type(self).open(getattr(self.config, name), options, self._contents.get(name))
+        self.files.append(file)
+        return file
+
     def batches(self, lengths: LengthRange, start: int) -> Iterator[Batch]:
-        """Epoch after epoch; lengths do not matter."""
         for index in count(start):
             yield self.examples.batch(self.config.seed, index)
 
     def messages(self) -> list[str]:
-        """How the files were read, and what is held out."""
         messages = [file.describe() for file in self.files]
         messages += [text for file in self.files if (text := file.describe_skipped())]
         if not self.config.valid:
             held, trained = len(self.validation), len(self.examples)
             messages.append(
                 f"no --valid given: {counted(held, self.what)} {'is' if held == 1 else 'are'} held "
-                "out to validate on, "
-                f"{trained:,} are trained on"
+                f"out to validate on, {trained:,} are trained on"
             )
         return messages
 
     def fingerprint(self) -> dict[str, Any]:
-        """The digests of the files."""
         return {str(file.path): file.digest for file in self.files}
 
 
-class PairsFileData(FileData):
-    """The pairs of a file, and pairs to validate on: of another file, or held out."""
+class Tested(NamedTuple):
+    """Pairs to test on, and of which of them the model knows all target symbols."""
 
+    pairs: Pairs
+    spellable: BoolArray
+
+    def score(
+        self, model: Transducer, between: Callable[[], None]
+    ) -> tuple[Scores, BoolArray, dict[str, Any]]:
+        """How a model does, which targets it has right (spellable ones alone), and figures."""
+        scores = score(model, self.pairs, between=between)
+        right = (scores.correct == scores.symbols) & self.spellable
+        return scores, right, {"pairs": len(right), "accuracy": float(np.mean(right))}
+
+
+class PairsFileData(FileData):
+    """The pairs of a file, and pairs to validate on."""
+
+    what, open = "pair", PairsFile
     examples: PairsData
     shorter: PairsData  # used in the first batches only
 
     def __init__(self, config: TrainConfig, contents: Contents | None = None) -> None:
-        self.config, contents = config, contents or {}
-        options = PairsOptions(
-            "" if config.columns == "guess" else config.columns,
-            "" if config.source_symbols == "guess" else config.source_symbols,
-            "" if config.target_symbols == "guess" else config.target_symbols,
-            config.normalise,
-            config.skip_bad,
-            labels=config.form == "tagger",
-        )
-        self.files: list[PairsFile] = [read_pairs(config.task, options, contents.get("task"))]
-        (read,) = self.files
-        pairs, self.text = read.pairs, read.form
-        columns = options.columns or ",".join(str(k + 1) for k in read.columns.numbers)
-        like = PairsOptions.like(read.form, columns, config.skip_bad, options.labels)
-        if config.valid:
-            valid = read_pairs(config.valid, like, contents.get("valid"))
-            self.files.append(valid)
-            held = valid.pairs
-        else:
-            try:
-                pairs, held = hold_out(pairs, config.hold_out, config.seed)
-            except InputError as error:
-                raise InputError(f"{config.task}: {error}; or give --valid FILE") from None
+        super().__init__(config, contents)
+        pairs = [self.file.pairs[row] for row in self.rows]
+        held = [self.held_file.pairs[row] for row in self.held_rows]
         self.vocabulary = vocabulary_of(pairs)
         self.examples = PairsData(pairs, self.vocabulary, config.batch_size, config.form)
         floats = 12 * (config.hidden + config.embedding)  # kept of a step, measured
         with naming(config.task):
             check_memory(self.examples.pairs, config.batch_size, floats, attention=config.attention)
         self.epoch = self.test_every = self.examples.batches_per_epoch
-        self.validation = encode_pairs(held, self.vocabulary)
+        self.tested = self._tested(held)
+        self.validation = self.tested.pairs
         trained = {pair_key(pair) for pair in pairs}
         self.seen = sum(pair_key(pair) in trained for pair in held)
-        known = set(self.vocabulary.target)
-        self.in_vocabulary = np.array([known.issuperset(target) for _, target in held])
-        self.longer: Pairs | None = None
+        self.longer: Tested | None = None
         if config.valid_longer:
-            longer = read_pairs(config.valid_longer, like, contents.get("valid_longer"))
-            self.files.append(longer)
-            self.longer = encode_pairs(longer.pairs, self.vocabulary)
-            spellable = [known.issuperset(target) for _, target in longer.pairs]
-            self.longer_in_vocabulary = np.array(spellable)
+            self.longer = self._tested(self._read("valid_longer", self.file.like()).pairs)
         self._set_longer_aside(pairs)
-        self.lengths = sorted({len(source) for source, _ in pairs})
+
+    def _tested(self, pairs: Sequence[Pair]) -> Tested:
+        known = set(self.vocabulary.target)
+        spellable = np.array([known.issuperset(target) for _, target in pairs])
+        return Tested(encode_pairs(pairs, self.vocabulary), spellable)
 
     def test(
         self, model: Transducer, stream: str, index: int, between: Callable[[], None]
@@ -213,17 +230,12 @@ class PairsFileData(FileData):
         It is what greedy decoding gets right (see `evaluation`). A target with a symbol that was
         not there in training counts as wrong.
         """
-        scores, right = self._score(model, self.validation, self.in_vocabulary, between)
-        valid = {
-            "pairs": len(self.validation),
-            "accuracy": float(np.mean(right)),
-            **({"symbols": scores.accuracy} if isinstance(model, Tagger) else {}),
-            "fine": scores.fine,
-            "perplexity": scores.perplexity,
-        }
-        return {"valid": valid}
+        scores, _, figures = self.tested.score(model, between)
+        if isinstance(model, Tagger):
+            figures["symbols"] = scores.accuracy
+        return {"valid": {**figures, "fine": scores.fine, "perplexity": scores.perplexity}}
 
-    def _set_longer_aside(self, pairs: Sequence[Any]) -> None:
+    def _set_longer_aside(self, pairs: Sequence[Pair]) -> None:
         """Part the training pairs by their source length, if the first batches are of short ones.
 
         The longest are a hundredth, so that one long pair among short ones does not count.
@@ -233,19 +245,15 @@ class PairsFileData(FileData):
         lengths = self.examples.pairs.source_lengths
         top = int(np.quantile(lengths, 0.99))
         self.trained_to = min(top - 1, int(max(SHORTER * top, np.quantile(lengths, 0.4))))
-        is_short = self.validation.source_lengths <= self.trained_to
+        near = np.flatnonzero(self.validation.source_lengths <= self.trained_to)
         left_out = np.flatnonzero(lengths > self.trained_to)[:MOST]
-        if min(int(is_short.sum()), len(left_out)) < FEWEST:
+        if min(len(near), len(left_out)) < FEWEST:
             return
         self.shorter_first = self.config.shorter_first
-        chosen = [
-            pair for pair, length in zip(pairs, lengths, strict=True) if length <= self.trained_to
-        ]
+        chosen = [pairs[row] for row in np.flatnonzero(lengths <= self.trained_to).tolist()]
         self.shorter = PairsData(chosen, self.vocabulary, self.config.batch_size, self.config.form)
-        rows = list(self.validation)
-        self.near = Pairs.of([_plain(rows[row]) for row in np.flatnonzero(is_short)])
-        rows = list(self.examples.pairs)
-        self.unseen = Pairs.of([_plain(rows[row]) for row in left_out])
+        self.near = select(self.validation, near)
+        self.unseen = select(self.examples.pairs, left_out)
 
     def batches(self, lengths: LengthRange, start: int) -> Iterator[Batch]:
         """Epoch after epoch; the first batches are of the shorter pairs, if they are to be."""
@@ -259,11 +267,10 @@ class PairsFileData(FileData):
         """Accuracy on shorter and on longer pairs, at the end of the training on shorter ones."""
         if not step or step != self.shorter_first:
             return None
-        lengths = self.unseen.source_lengths
         carried = {
             "batches": step,
             "trained_to": self.trained_to,
-            "lengths": [int(lengths.min()), int(lengths.max())],
+            "lengths": _ends(self.unseen),
             "pairs": len(self.unseen),
             "shorter": score(model, self.near, between=between).coarse,
             "longer": score(model, self.unseen, between=between).coarse,
@@ -276,86 +283,51 @@ class PairsFileData(FileData):
     def examine(self, model: Transducer, between: Callable[[], None]) -> dict[str, Any]:
         """Accuracy on the validation pairs by source length, on longer ones, and without what the
         memory reads."""
-        _, right = self._score(model, self.validation, self.in_vocabulary, between)
+        _, right, _ = self.tested.score(model, between)
         said = {
-            "trained_lengths": [self.lengths[0], self.lengths[-1]],
-            **examine(model, self.validation, right, self.in_vocabulary, between),
+            "trained_lengths": _ends(self.examples.pairs),
+            **examine(model, self.validation, right, self.tested.spellable, between),
         }
         if self.longer is not None:
-            lengths = self.longer.source_lengths
-            _, right = self._score(model, self.longer, self.longer_in_vocabulary, between)
-            said["longer"] = {
-                "lengths": [int(lengths.min()), int(lengths.max())],
-                "pairs": len(right),
-                "accuracy": float(np.mean(right)),
-            }
+            _, _, figures = self.longer.score(model, between)
+            said["longer"] = {"lengths": _ends(self.longer.pairs), **figures}
         return said
 
-    def _score(
-        self, model: Transducer, pairs: Pairs, spellable: BoolArray, between: Callable[[], None]
-    ) -> tuple[Scores, BoolArray]:
-        """What a model does on pairs, and which targets it has right: `spellable` ones alone."""
-        scores = score(model, pairs, between=between)
-        return scores, (scores.correct == scores.symbols) & spellable
-
     def messages(self) -> list[str]:
-        """How the files were read, what is held out, and warnings."""
-        return super().messages() + [f"warning: {text}" for text in self._warnings()]
+        return super().messages() + [f"warning: {text}" for text in self._warnings() if text]
 
-    def _warnings(self) -> list[str]:
+    def _warnings(self) -> Iterator[str]:
         """What is probably not as it was meant."""
-        warnings = [
-            file.describe_unused() for file in self.files[:1]
-        ]  # the others are read like it
-        warnings += [file.describe_repeated() for file in self.files]
-        warnings += self.files[0].describe_one_off()
+        yield self.file.describe_unused()  # the others are read like it
+        yield from (file.describe_repeated() for file in self.files)
+        yield from self.file.describe_one_off()
         if self.seen:
             share = self.seen / len(self.validation)
             doubt = f"is {share:.1%} too high at most"
             if share > 0.1:
                 doubt = "says little about new ones"
-            warnings.append(
+            yield (
                 f"{self.seen:,} of the {len(self.validation):,} validation pairs are also training "
                 f"pairs: validation accuracy {doubt}"
             )
-        return [text for text in warnings if text]
 
 
-def _plain(pair: tuple[IntArray, IntArray]) -> tuple[list[int], list[int]]:
-    return pair[0].tolist(), pair[1].tolist()
+def _ends(pairs: Pairs) -> list[int]:
+    return [int(pairs.source_lengths.min()), int(pairs.source_lengths.max())]
 
 
 class LinesFileData(FileData):
-    """The lines of a file, and lines to validate on: of another file, or held out."""
+    """The lines of a file, and lines to validate on."""
 
-    what = "line"
+    what, open = "line", LinesFile
+    most_held_out = MOST_HELD_OUT
 
     def __init__(self, config: TrainConfig, contents: Contents | None = None) -> None:
-        self.config, contents = config, contents or {}
-        column = None if config.columns == "guess" else parse_column(config.columns)
-        symbols = "" if config.target_symbols == "guess" else config.target_symbols
-        rest = config.normalise, config.skip_bad
-        file = LinesFile(config.task, column, symbols, *rest, contents.get("task"))
-        self.files, self.text = [file], file.form
-        self.vocabulary = Vocabulary((), tuple(sorted(file.alphabet)))
-        rows, held, held_file = list(range(len(file))), list(range(len(file))), file
-        if config.valid:
-            held_file = LinesFile(
-                config.valid, column, file.form.target, *rest, contents.get("valid")
-            )
-            self.files.append(held_file)
-            held = held_file.known_rows(self.vocabulary)
-        else:
-            if len(file) < 2:
-                raise InputError(
-                    f"{config.task}: 1 line: expected at least 2, one to train on and one to "
-                    "validate on; or give --valid FILE"
-                )
-            share = min(config.hold_out, MOST_HELD_OUT / len(file))
-            rows, held = hold_out(rows, share, config.seed)
-        self.examples = LinesData(file, rows, self.vocabulary, config.batch_size)
+        super().__init__(config, contents)
+        self.vocabulary = Vocabulary((), tuple(sorted(self.file.alphabet)))
+        self.examples = LinesData(self.file, self.rows, self.vocabulary, config.batch_size)
         self.epoch = self.test_every = self.examples.batches_per_epoch
-        self.validation = encode_lines(held_file, held, self.vocabulary)
+        self.validation = encode_lines(self.held_file, self.held_rows, self.vocabulary)
 
     def test(
         self, model: Transducer, stream: str, index: int, between: Callable[[], None]

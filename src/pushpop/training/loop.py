@@ -15,7 +15,6 @@ from typing import Any
 from pushpop.devices import resolve_device
 from pushpop.errors import InputError, counted
 from pushpop.models import Transducer
-from pushpop.tasks.lines import check_lines
 from pushpop.tasks.pairs_file import rows_of
 from pushpop.training.checkpoint import (
     Signals,
@@ -93,15 +92,12 @@ def as_files(
 ) -> tuple[dict[str, bytes], dict[str, Any]]:
     """What files of these pairs or lines would hold, and the options that their number decides
     unless they are given: a recipe cannot count the lines of a file that is not there."""
-    recipe, rows = options.get("recipe"), {}
-    if options.get("form") == "lm":
-        for name, part in parts.items():
-            checked = check_lines(part, "lines" if name == "task" else name)
-            rows[name] = [[line] for line in checked]
+    recipe, lines = options.get("recipe"), options.get("form") == "lm"
+    words = {"task": "lines" if lines else "pairs"}
+    rows = {name: rows_of(part, words.get(name, name), lines=lines) for name, part in parts.items()}
+    if lines:
         decided = by_lines(len(rows["task"])) if recipe in (None, "lm") else {}
     else:
-        for name, part in parts.items():
-            rows[name] = rows_of(part, "pairs" if name == "task" else name)
         widths = {len(row) for part in rows.values() for row in part}
         if len(widths) > 1:
             raise InputError("some pairs have features and some have none, expected all or none")
@@ -119,58 +115,10 @@ def _train(
     with process_group() as group, Signals() as signals, torch_threads(config.threads):
         if group.rank > 0:
             return run_follower(group, signals, contents)
-        return run_leader(config, RunDirectory(directory), view, signals, group, contents)
-
-
-def run_leader(
-    config: TrainConfig,
-    run: RunDirectory,
-    view: View,
-    signals: Signals,
-    group: Group,
-    contents: Contents,
-) -> dict[str, Any]:
-    """Run the loop, and see to it that those who follow leave when this process does."""
-    with releasing_followers(group) as final_message:
-        if config.batch_size < group.size:
-            raise InputError(
-                f"batch_size is {config.batch_size} with {group.size} processes, expected "
-                f"{group.size} or more"
-            )
-        if run.is_over(config):  # nothing is computed: its device need not be on this machine
-            device = run.config().device
-        else:
-            device = resolve_device(config.device, group.local_size)
-        if device != config.device:
-            config = config.override({"device": device})
-        board = TensorBoard(run.path / "tensorboard") if config.tensorboard else None
-        data = make_data(config, contents)
-        run.prepare(config, group.size)
-        with run:
-            for text in data.messages():
-                view.message(text)
-            run.check_data(data.vocabulary, data.text, data.fingerprint())
-            for change in run.update_config(config):
-                view.message(f"{run.path}: {change}")
-            report = run.report(config)
-            if report is not None:
-                view.message(f"{run.path}: this run is finished")
-            else:
-                session = Session(config, run, view, signals, group, data, board)
-                try:
-                    session.resume()
-                    report = session.train()
-                except StopRequested:
-                    session.save(planned=False)
-                    step = session.progress.step
-                    view.message(f"stopped after batch {step}; saved in {run.path}")
-                    signals.leave()
-                finally:
-                    view.close()
-                    if board is not None:
-                        board.close()
-            final_message["report"] = report
-    return report
+        with releasing_followers(group) as final_message:
+            session = Session(RunDirectory(directory), view, signals, group)
+            report = final_message["report"] = session.lead(config, contents)
+        return report
 
 
 def run_follower(group: Group, signals: Signals, contents: Contents) -> dict[str, Any]:
@@ -196,24 +144,55 @@ def run_follower(group: Group, signals: Signals, contents: Contents) -> dict[str
 class Session:
     """The part of a run from a start to a stop."""
 
-    def __init__(
-        self,
-        config: TrainConfig,
-        run: RunDirectory,
-        view: View,
-        signals: Signals,
-        group: Group,
-        data: Data,
-        board: TensorBoard | None = None,
-    ) -> None:
-        self.board = board
-        self.config, self.run, self.view, self.signals = config, run, view, signals
-        self.group, self.data = group, data
-        self.trainer: Trainer | Race  # from `resume` on
-        for lengths in (config.training_range, config.testing_range):
-            data.check_lengths(lengths)  # refused now rather than at the first test
-        self.began = time.monotonic()
+    config: TrainConfig
+    data: Data
+    board: TensorBoard | None
+    trainer: Trainer | Race  # from `resume` on
+
+    def __init__(self, run: RunDirectory, view: View, signals: Signals, group: Group) -> None:
+        self.run, self.view, self.signals, self.group = run, view, signals, group
         self.saved_step = -1  # of the last checkpoint with everything of its step in it
+
+    def lead(self, config: TrainConfig, contents: Contents) -> dict[str, Any]:
+        """Train as the one process, or the first, unless the run is over; its report."""
+        run, view, group = self.run, self.view, self.group
+        if config.batch_size < group.size:
+            raise InputError(
+                f"batch_size is {config.batch_size} with {group.size} processes, expected "
+                f"{group.size} or more"
+            )
+        if run.is_over(config):  # nothing is computed: its device need not be on this machine
+            device = run.config().device
+        else:
+            device = resolve_device(config.device, group.local_size)
+        if device != config.device:
+            config = config.override({"device": device})
+        self.config = config
+        self.board = TensorBoard(run.path / "tensorboard") if config.tensorboard else None
+        self.data = data = make_data(config, contents)
+        run.prepare(config, group.size)
+        with run:
+            for text in data.messages():
+                view.message(text)
+            run.check_data(data.vocabulary, data.text, data.fingerprint())
+            for change in run.update_config(config):
+                view.message(f"{run.path}: {change}")
+            if (report := run.report(config)) is not None:
+                view.message(f"{run.path}: this run is finished")
+                return report
+            for lengths in (config.training_range, config.testing_range):
+                data.check_lengths(lengths)  # refused now rather than at the first test
+            try:
+                self.resume()
+                return self.train()
+            except StopRequested:
+                self.save(planned=False)
+                view.message(f"stopped after batch {self.progress.step}; saved in {run.path}")
+                self.signals.leave()
+            finally:
+                view.close()
+                if self.board is not None:
+                    self.board.close()
 
     @property
     def progress(self) -> Progress:
@@ -221,6 +200,7 @@ class Session:
 
     def resume(self) -> None:
         """Take up the latest checkpoint that is whole, if there is one."""
+        self.began = time.monotonic()
         latest = load_latest(self.run.checkpoints, self.view.message, set_aside=True)
         checkpoint = None if latest is None else latest[1]
         try:
@@ -258,7 +238,6 @@ class Session:
             self.step()
 
     def step(self) -> None:
-        """One batch, in all processes."""
         try:
             loss = self.trainer.step()
         except Diverged as error:
@@ -375,7 +354,6 @@ class Session:
         return step, model.to(self.trainer.device)
 
     def improves(self) -> bool:
-        """Whether the weights are the best so far."""
         return self.progress.improves() and self.progress.improves(
             self.trainer.current_perplexity()
         )

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pushpop.devices import gpu_name
 from pushpop.errors import InputError, reading, writing
-from pushpop.files import write_file
+from pushpop.files import parse_json, to_json, write_file
 from pushpop.tasks import TASKS, Vocabulary, get_task
 from pushpop.tasks.pairs_text import TextForm, stem_of
 from pushpop.training.checkpoint import Checkpoint, checkpoint_path, load, load_latest, saved_steps
@@ -43,10 +43,6 @@ TRAINING_FILE, ENVIRONMENT_FILE, DATA_FILE, METRICS_FILE, REPORT_FILE = (
     "metrics.jsonl",
     "report.json",
 )
-
-
-class RunLocked(InputError):
-    """Another process is training in the directory."""
 
 
 class RunDirectory:
@@ -138,7 +134,7 @@ class RunDirectory:
         there is a new one, so that a kill loses nothing at any time.
         """
         with reading(self.path / TRAINING_FILE):
-            if (self.path / TRAINING_FILE).read_bytes() == json_bytes(config.to_dict()):
+            if (self.path / TRAINING_FILE).read_bytes() == to_json(config.to_dict(), "a config"):
                 return []
         changes = self.config().differences(config)
         done = self.batches_done() if "steps" in changes else 0
@@ -160,9 +156,8 @@ class RunDirectory:
         return max(saved_steps(self.checkpoints), default=0)
 
     def write(self, name: str, data: Any) -> None:
-        """Replace a JSON file, or leave it as it is."""
         with writing(self.path / name):
-            write_file(self.path / name, json_bytes(data))
+            write_file(self.path / name, to_json(data, name))
 
     def __enter__(self) -> "RunDirectory":
         with writing(self.path):
@@ -174,7 +169,7 @@ class RunDirectory:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 self._lock.close()
-                raise RunLocked(f"{self.path}: another process is training there") from None
+                raise InputError(f"{self.path}: another process is training there") from None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -210,14 +205,7 @@ class RunDirectory:
     def _read(self, name: str) -> dict[str, Any]:
         path = self.path / name
         with reading(path):
-            text = path.read_bytes()
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise InputError(f"{path}: not JSON: {error}") from None
-        if not isinstance(data, dict):
-            raise InputError(f"{path}: {type(data).__name__}, expected an object")
-        return data
+            return parse_json(path.read_bytes(), path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +284,6 @@ def model_at_checkpoint(
     vocabulary: Vocabulary,
     text: TextForm | None = None,
 ) -> "Transducer":
-    """The model as it was at a checkpoint."""
     import torch
 
     from pushpop.models import FORMS
@@ -313,14 +300,8 @@ def task_stem(task: str) -> str:
 
 
 def default_directory(config: TrainConfig) -> str:
-    """Where a run goes that is given no directory."""
     body = f"{config.cell}{config.layers}" if config.memory == "none" else config.memory
     return f"runs/{task_stem(config.task)}-{body}-seed{config.seed}"
-
-
-def json_bytes(data: Any) -> bytes:
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1)
-    return f"{text}\n".encode()
 
 
 def environment(config: TrainConfig, processes: int = 1) -> dict[str, Any]:

@@ -69,7 +69,6 @@ class Progress:
         return min(low, max(1, self.longest // 2)), self.longest
 
     def next_rate(self, config: TrainConfig) -> float:
-        """The learning rate of the next batch."""
         risen = min(1.0, (self.step + 1) / config.warmup) if config.warmup else 1.0
         last = self.last_step(config)
         if config.cosine:

@@ -342,7 +342,6 @@ def make_trainer(
 
 
 def make_optimiser(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:
-    """The optimiser that a config describes."""
     rate, eps = config.learning_rate, config.epsilon
     if config.optimiser == "adam":
         return torch.optim.Adam(model.parameters(), lr=rate, eps=eps)

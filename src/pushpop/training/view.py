@@ -254,7 +254,6 @@ def describe_length(config: TrainConfig, progress: Progress) -> str:
 
 
 def describe_record(record: dict[str, Any]) -> str:
-    """A record of the log in words."""
     parts = [f"batch {record['step']}"]
     if "start" in record:
         parts.append(f"start {record['start']}, its batch {record['start_step']}")
