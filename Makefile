@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -c 'from pushpop.warmup import compile_kernels; compile_kernels()'
 	@touch $@
 
-demo: $(READY)  ## train a small Queue-LSTM to copy until it is solved, about two minutes; pictures of it
+demo: $(READY)  ## train a small Queue-LSTM to copy until it is solved, about a minute; pictures of it
 	$(BIN)/python examples/demo.py
 
 test: lint browser  ## lint, type checks and the whole test suite

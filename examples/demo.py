@@ -1,4 +1,4 @@
-"""Train a small Queue-LSTM to copy, and show what it learnt. About two minutes on an idle core.
+"""Train a small Queue-LSTM to copy, and show what it learnt. About a minute on an idle core.
 
 python examples/demo.py [FOLDER]        default: runs/demo; resumes if it was stopped
 """
@@ -24,7 +24,11 @@ from pushpop.files import write_file
 from pushpop.viewer.draw import animation, picture
 from pushpop.viewer.tracing import generate, trace
 
-TRAIN = "train copy --memory queue --recipe pushpop --until-solved --evaluate-every 250"
+# One start in place of the recipe's race of two: the one that won it with this seed.
+TRAIN = (
+    "train copy --memory queue --recipe pushpop --starts none --push-bias 1 --until-solved "
+    "--evaluate-every 250"
+)
 SHOWN = 3
 FIGURES = ("coarse", "fine")
 
