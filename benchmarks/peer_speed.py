@@ -7,8 +7,8 @@ dense stack [B, depth, W], and softmax(push, pop, nothing) of its state shifts t
 is written here plainly, with torch's own cell and no slower than it has to be. Ours is the same
 work: a GRU of as many units, a superposition stack as wide (the same three shifts, of which none
 falls off the end), and beside it the paper's stack. Forward and backward, float32. All take turns
-in one run. Depth 50 with 100 steps, depth 400 with 400; batches of 16 and 64; 256 units, stack 64
-wide, input 64.
+in one run. Depth 50 with 100 steps in batches of 16 and 64; depth 400 with 400 steps in batches of
+16, as the peer keeps some 15 GB for the backward pass of 64. 256 units, stack 64 wide, input 64.
 """
 
 import argparse
