@@ -325,7 +325,8 @@ def test_states_of_another_memory_are_refused() -> None:
         with pytest.raises(TypeError, match=f"state must be a {kind.title()}State or None; got"):
             layer(kind)(x, states[other])
     wide = states["tape"]._replace(memory=Tape(D).empty(B, dtype=torch.float32))
-    with pytest.raises(TypeError, match=r"state must be torch.float64 as the input is; got .*32"):
+    message = r"state must have the dtype of the input, torch.float64; got .*32"
+    with pytest.raises(TypeError, match=message):
         layer("tape")(x, wide)
 
 

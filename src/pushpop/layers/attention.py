@@ -1,6 +1,6 @@
 """A memory where a self-attention sits: whole sequences at once, causal, no recurrence."""
 
-from typing import Any, NoReturn, overload
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -104,23 +104,6 @@ class MemoryAttention(nn.Module):
         """Raise: `torch.jit.script` asks for this first."""
         raise RuntimeError(NO_JIT)
 
-    @overload
-    def forward(
-        self, x: Tensor, state: HeadsState | None = None, key_padding_mask: Tensor | None = None
-    ) -> tuple[Tensor, HeadsState]: ...
-    @overload
-    def forward(
-        self,
-        x: Tensor,
-        state: Tensor,
-        value: Tensor,
-        /,
-        *,
-        key_padding_mask: Tensor | None = None,
-        need_weights: bool = False,
-        attn_mask: Tensor | None = None,
-        is_causal: bool = False,
-    ) -> tuple[Tensor, None]: ...
     def forward(
         self,
         x: Tensor,
@@ -235,7 +218,6 @@ class MemoryAttention(nn.Module):
         return state
 
     def extra_repr(self) -> str:
-        """The arguments, as `print(module)` shows them."""
         turned = ", batch_first=True" if self.batch_first else ""
         return f"{self.embed_dim}, {self.memory.kind!r}, num_heads={self.num_heads}{turned}"
 

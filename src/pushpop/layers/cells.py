@@ -54,7 +54,6 @@ class Cell(nn.Module):
         return blocks + nn.functional.pad(noise, (0, blocks.shape[1] - noise.shape[1]))
 
     def extra_repr(self) -> str:
-        """The sizes, as `print(module)` shows them."""
         return f"{self.input_size}, {self.hidden_size}"
 
 

@@ -13,7 +13,7 @@ from pushpop.layers.inputs import (
     Ragged,
     check_input,
     check_lengths,
-    check_like,
+    check_like_parameter,
     outside_autocast,
     pad,
     real_steps,
@@ -127,19 +127,18 @@ class DeepLSTM(nn.Module):
         if not batched:
             if lengths is not None:
                 raise ValueError("lengths need a batch; got an input [T, I] without one")
-            state = self._batch_of_one(state)
-            output, after = self._run(x.unsqueeze(1), None, self._first(x, 1, state))
+            output, after = self._run(x.unsqueeze(1), None, self._first(None, state))
             return output.squeeze(1), LSTMState(after.h.squeeze(1), after.c.squeeze(1))
         if self.batch_first:
             x = x.transpose(0, 1)
         T, B = x.shape[:2]
-        first = self._first(x, B, state)
+        first = self._first(B, state)
         numbers = [] if lengths is None else check_lengths(lengths, T, B)
         if numbers:
             ragged = Ragged(numbers, T, x.device)
-            x = x.masked_fill(ragged.padded[..., None], 0)[:, ragged.order]
+            x = x.masked_fill(ragged.padded[..., None], 0).index_select(1, ragged.order)
             output, after = self._run(x, ragged.sizes, first.rows(ragged.order))
-            output, after = output[:, ragged.back], after.rows(ragged.back)
+            output, after = output.index_select(1, ragged.back), after.rows(ragged.back)
         else:
             output, after = self._run(x, None, first)
         return (output.transpose(0, 1) if self.batch_first else output), after
@@ -149,7 +148,7 @@ class DeepLSTM(nn.Module):
     ) -> tuple[PackedSequence, LSTMState]:
         data, batch_sizes, order, back = x
         check_input(data, (2,), "packed steps of [I]", ("I", self.input_size), self.h0)
-        first = self._first(data, int(batch_sizes[0]), state)
+        first = self._first(int(batch_sizes[0]), state)
         if order is not None:
             first = first.rows(order)
         padded = pad(PackedSequence(data, batch_sizes), len(batch_sizes))
@@ -162,10 +161,8 @@ class DeepLSTM(nn.Module):
         """One step: x [B, I] or [I] -> the last layer's h [B, H], and (h, c) [L, B, H]."""
         check_input(x, (1, 2), "[B, I] or [I]", ("I", self.input_size), self.h0)
         batched = x.dim() == 2
-        if not batched:
-            x, state = x.unsqueeze(0), self._batch_of_one(state)
-        h, c = self._first(x, x.shape[0], state)
-        x = x.to(self.h0.dtype)
+        h, c = self._first(len(x) if batched else None, state)
+        x = (x if batched else x.unsqueeze(0)).to(self.h0.dtype)
         below, hs, cs = x, [], []
         with outside_autocast(x):
             for k in range(self.num_layers):
@@ -250,53 +247,41 @@ class DeepLSTM(nn.Module):
             return h
         if sizes is None:
             return nn.functional.dropout(h, self.dropout)
-        real = real_steps(torch.tensor(sizes), h.shape[1]).to(
-            h.device
-        )  # nothing is drawn for others
+        # Nothing is drawn for other steps.
+        real = real_steps(torch.tensor(sizes), h.shape[1]).to(h.device)
         return h.new_zeros(h.shape).index_put((real,), nn.functional.dropout(h[real], self.dropout))
 
-    def _first(self, x: Tensor, batch: int, state: LSTMPair | None) -> LSTMState:
-        """The state to start from, [L, B, H] each: the one given, or the learned one."""
+    def _first(self, batch: int | None, state: LSTMPair | None) -> LSTMState:
+        """The state to start from, [L, B, H] each: the learned one, or the one given, [L, H] if the
+        input has no batch."""
         if state is None:
-            h, c = (p[:, None].expand(-1, batch, -1) for p in (self.h0, self.c0))
+            rows = 1 if batch is None else batch
+            h, c = (p[:, None].expand(-1, rows, -1) for p in (self.h0, self.c0))
             return LSTMState(h, c)
-        expected = [self.num_layers, batch, self.hidden_size]
-        for name, x_state in zip(("h", "c"), _pair(state), strict=True):
-            if list(x_state.shape) != expected:
+        if not (
+            isinstance(state, (tuple, list))
+            and len(state) == 2
+            and all(isinstance(x, Tensor) for x in state)
+        ):
+            raise TypeError(f"state must be a pair of tensors (h, c); got {type(state).__name__}")
+        axes, shape = "[L, B, H]", [self.num_layers, batch, self.hidden_size]
+        if batch is None:
+            axes, shape = "[L, H]", [self.num_layers, self.hidden_size]
+        for name, x in zip(("h", "c"), state, strict=True):
+            if list(x.shape) != shape:
+                why = " as the input has no batch" if batch is None else ""
                 raise ValueError(
-                    f"state's {name} must be [L, B, H] = {expected}; got {list(x_state.shape)}"
+                    f"state's {name} must be {axes} = {shape}{why}; got {list(x.shape)}"
                 )
-            check_like(f"state's {name}", x_state, self.h0)
-        return LSTMState(*state).to(self.h0.dtype)
-
-    def _batch_of_one(self, state: LSTMPair | None) -> LSTMPair | None:
-        if state is None:
-            return None
-        expected = [self.num_layers, self.hidden_size]
-        for name, x in zip(("h", "c"), _pair(state), strict=True):
-            if list(x.shape) != expected:
-                raise ValueError(
-                    f"state's {name} must be [L, H] = {expected} as the input has no batch; "
-                    f"got {list(x.shape)}"
-                )
-        return state[0].unsqueeze(1), state[1].unsqueeze(1)
+            check_like_parameter(f"state's {name}", x, self.h0)
+        first = LSTMState(*state).to(self.h0.dtype)
+        return first if batch is not None else LSTMState(*(x.unsqueeze(1) for x in first))
 
     def extra_repr(self) -> str:
-        """The arguments, as `print(module)` shows them."""
         arguments = f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}"
         arguments += ", batch_first=True" if self.batch_first else ""
         arguments += f", backend={self.backend!r}" if self.backend != "auto" else ""
         return arguments + (f", dropout={self.dropout}" if self.dropout else "")
-
-
-def _pair(state: LSTMPair) -> LSTMPair:
-    if not (
-        isinstance(state, (tuple, list))
-        and len(state) == 2
-        and all(isinstance(x, Tensor) for x in state)
-    ):
-        raise TypeError(f"state must be a pair of tensors (h, c); got {type(state).__name__}")
-    return state
 
 
 def without_memory(

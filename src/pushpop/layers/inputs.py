@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
+from pushpop.memory.base import check_like
+
 if TYPE_CHECKING:
     from pushpop.layers.memory_layer import MemoryLayer
 
@@ -106,17 +108,11 @@ def autocasts(x: Tensor) -> bool:
     return not x.is_meta and torch.is_autocast_enabled(x.device.type)
 
 
-def check_like(name: str, x: Tensor, parameter: Tensor) -> None:
+def check_like_parameter(name: str, x: Tensor, parameter: Tensor) -> None:
     """Raise unless x has the dtype and device of a layer's parameters."""
     # Under autocast the layers before this one hand over half precision; it is widened again.
-    if x.dtype != parameter.dtype and not (autocasts(x) and x.is_floating_point()):
-        raise TypeError(
-            f"{name} must have the dtype of the parameters, {parameter.dtype}; got {x.dtype}"
-        )
-    if x.device != parameter.device:
-        raise ValueError(
-            f"{name} must be on the device of the parameters, {parameter.device}; got {x.device}"
-        )
+    widened = x.dtype if autocasts(x) and x.is_floating_point() else None
+    check_like(name, x, parameter, "the parameters", widened)
 
 
 def check_input(
@@ -129,7 +125,7 @@ def check_input(
     name, size = last
     if x.dim() not in dims or x.shape[-1] != size:
         raise ValueError(f"the input must be {axes} with {name} = {size}; got {list(x.shape)}")
-    check_like("the input", x, parameter)
+    check_like_parameter("the input", x, parameter)
 
 
 def refuse_jit() -> None:

@@ -137,7 +137,7 @@ class MemoryLayer(nn.Module):
         after each row's last step."""
         state = self.first_state(x.shape[1]) if state is None else state
         if ragged is not None:
-            x, state = x[:, ragged.order], state.rows(ragged.order)
+            x, state = x.index_select(1, ragged.order), state.rows(ragged.order)
         sizes = [] if ragged is None else ragged.sizes
         backend, noise = choose_backend(self, x), draw_noise(self, x, levels)
         if backend is None:
@@ -146,7 +146,7 @@ class MemoryLayer(nn.Module):
             hidden, state = backend.run(self, x, state, sizes, noise)
         output = self.output_of(hidden)
         if ragged is not None:
-            output, state = output[:, ragged.back], state.rows(ragged.back)
+            output, state = output.index_select(1, ragged.back), state.rows(ragged.back)
             output = output.masked_fill(ragged.padded[..., None], 0)
         return output, state
 

@@ -164,7 +164,7 @@ class MemoryRNN(MemoryLayer):
         Its outputs are h, and all that it reads is multiplied by 0 at first. `options` are those
         that `nn.LSTM` does not have: num_memories, push_bias, pop_bias, backend.
         """
-        return cls._from_torch("lstm", lstm, nn.LSTM, memory, memory_width, options)
+        return cls._from_torch(lstm, nn.LSTM, memory, memory_width, options)
 
     @classmethod
     def from_gru(
@@ -175,44 +175,35 @@ class MemoryRNN(MemoryLayer):
         **options: Any,
     ) -> Self:
         """The same of a trained `nn.GRU`. Its cells have one more bias, `cell.bias_hn`."""
-        return cls._from_torch("gru", gru, nn.GRU, memory, memory_width, options)
+        return cls._from_torch(gru, nn.GRU, memory, memory_width, options)
 
     @classmethod
     def _from_torch(
         cls,
-        cell: str,
         trained: nn.RNNBase,
         wanted: type[nn.RNNBase],
         memory: str | Memory[Any],
         memory_width: int | None,
         options: dict[str, Any],
     ) -> Self:
+        name = wanted.__name__
         if not isinstance(trained, wanted):
             raise TypeError(
-                f"from_{cell} takes a torch.nn.{wanted.__name__}; got {type(trained).__name__}"
+                f"from_{name.lower()} takes a torch.nn.{name}; got {type(trained).__name__}"
             )
         if trained.proj_size:
             raise ValueError(f"proj_size must be 0: outputs are h; got {trained.proj_size}")
-        shared = ("batch_first", "num_layers", "bias", "dropout", "bidirectional")
+        names = ("batch_first", "num_layers", "bias", "dropout", "bidirectional")
+        shared: dict[str, Any] = {option: getattr(trained, option) for option in names}
         like = trained.all_weights[0][0]
-        rnn = cls(
-            trained.input_size,
-            trained.hidden_size,
-            memory,
-            memory_width,
-            cell,
-            "hidden",
-            device=like.device,
-            dtype=like.dtype,
-            **{name: getattr(trained, name) for name in shared},
-            **options,
-        )
+        shared |= {"device": like.device, "dtype": like.dtype}
+        wide, hidden = trained.input_size, trained.hidden_size
+        rnn = cls(wide, hidden, memory, memory_width, name.lower(), "hidden", **shared, **options)
         _copy_weights(trained, rnn.layers, rnn.num_directions)
         return rnn.train(trained.training)
 
     @property
     def num_directions(self) -> int:
-        """2 if bidirectional, else 1."""
         return 2 if self.bidirectional else 1
 
     @property
@@ -413,7 +404,6 @@ class MemoryRNN(MemoryLayer):
         return states[0] if len(states) == 1 else LayeredState(states)
 
     def extra_repr(self) -> str:
-        """The arguments, as `print(module)` shows them."""
         arguments = f"{self.input_size}, {self.hidden_size}, output_size={self.output_size}"
         usual = {
             "num_layers": 1, "num_memories": 1, "dropout": 0.0, "bidirectional": False,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pushpop.layers.cells import Controller
 from pushpop.memory import Memory, State
-from pushpop.memory.base import check_index, register_state
+from pushpop.memory.base import check_index, check_like, register_state
 
 
 def memory_rows(index: Any, batch: int, memories: int) -> Any:
@@ -62,18 +62,15 @@ class RNNState(NamedTuple):
         batch = self.read.shape[0]
         memories = self.memory.batch_size // max(1, batch)
         memory = self.memory.rows(memory_rows(index, batch, memories))
-        return RNNState(_controller(self._each(lambda x: x[index])), self.read[index], memory)
+        return self._changed(lambda x: x[index], memory)
 
     def detach(self) -> "RNNState":
         """The same state, cut off from the graph that made it."""
-        parts = self._each(Tensor.detach)
-        return RNNState(_controller(parts), self.read.detach(), self.memory.detach())
+        return self._changed(Tensor.detach, self.memory.detach())
 
     def to(self, *args: Any, **kwargs: Any) -> "RNNState":
         """The same state on another device or in another dtype, as `Tensor.to`."""
-        parts = self._each(lambda x: x.to(*args, **kwargs))
-        read = self.read.to(*args, **kwargs)
-        return RNNState(_controller(parts), read, self.memory.to(*args, **kwargs))
+        return self._changed(lambda x: x.to(*args, **kwargs), self.memory.to(*args, **kwargs))
 
     def compact(self) -> "RNNState":
         """The same state without cells of strength 0, which pile up on a GPU from call to call;
@@ -83,18 +80,18 @@ class RNNState(NamedTuple):
 
     def with_batch(self) -> "RNNState":
         """The state of a call without a batch as that of a batch of 1."""
-        return RNNState(_controller(self._each(lambda x: x[None])), self.read[None], self.memory)
+        return self._changed(lambda x: x[None], self.memory)
 
     def without_batch(self) -> "RNNState":
-        """Undo `with_batch`."""
-        return RNNState(_controller(self._each(lambda x: x[0])), self.read[0], self.memory)
+        return self._changed(lambda x: x[0], self.memory)
 
     def _check_batch(self) -> None:
         if self.parts[0].dim() == 1:
             raise ValueError("this state is of a call without a batch: it has no rows")
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
-        return tuple(change(part) for part in self.parts)
+    def _changed(self, change: Callable[[Tensor], Tensor], memory: State) -> "RNNState":
+        parts = tuple(change(part) for part in self.parts)
+        return RNNState(_controller(parts), change(self.read), memory)
 
     @classmethod
     def join(cls, states: "list[RNNState]") -> "RNNState":
@@ -110,29 +107,18 @@ class RNNState(NamedTuple):
 
     def check(self, like: "RNNState", memory: Memory[Any], memories: int, batch: int) -> None:
         """Raise unless this is a state of `batch` rows for the layer that `like` is a state of."""
-        expected = {"h": like.parts[0], "read": like.read}
-        actual = {"h": self.parts[0], "read": self.read}
         if len(self.parts) != len(like.parts):
             raise ValueError(
                 f"the controller's state must be {'(h, c)' if len(like.parts) == 2 else 'h'}; "
                 f"got {len(self.parts)} tensors"
             )
-        if len(like.parts) == 2:
-            expected["c"], actual["c"] = like.parts[1], self.parts[1]
-        for name, part in actual.items():
-            shape = [batch, *expected[name].shape[1:]]
+        pairs = [(self.parts[0], like.parts[0]), (self.read, like.read)]
+        pairs += zip(self.parts[1:], like.parts[1:], strict=True)
+        for name, (part, expected) in zip(("h", "read", "c"), pairs, strict=False):
+            shape = [batch, *expected.shape[1:]]
             if list(part.shape) != shape:
                 raise ValueError(f"{name} of the state must be {shape}; got {list(part.shape)}")
-            if part.dtype != expected[name].dtype:
-                raise TypeError(
-                    f"{name} of the state must have the dtype of the layer, {like.read.dtype}; "
-                    f"got {part.dtype}"
-                )
-            if part.device != expected[name].device:
-                raise ValueError(
-                    f"{name} of the state must be on the device of the layer, {like.read.device}; "
-                    f"got {part.device}"
-                )
+            check_like(f"{name} of the state", part, expected, "the layer")
         memory.check_state(self.memory, batch * memories, like.read)
 
 
@@ -155,11 +141,9 @@ class LayeredState(tuple[RNNState, ...]):
         return LayeredState(state.rows(index) for state in self)
 
     def detach(self) -> "LayeredState":
-        """The same states, cut off from the graph that made them."""
         return LayeredState(state.detach() for state in self)
 
     def to(self, *args: Any, **kwargs: Any) -> "LayeredState":
-        """The same states on another device or in another dtype, as `Tensor.to`."""
         return LayeredState(state.to(*args, **kwargs) for state in self)
 
     def compact(self) -> "LayeredState":
@@ -173,59 +157,51 @@ class LayeredState(tuple[RNNState, ...]):
 
 
 class LSTMState(NamedTuple):
-    """The state of a deep LSTM, as `nn.LSTM` has it."""
+    """The state of a deep LSTM, as `nn.LSTM` has it; its methods are those of `RNNState`."""
 
     h: Tensor  # [L, B, H], or [L, H] without a batch
     c: Tensor
 
     def rows(self, index: Any) -> "LSTMState":
-        """Some rows of the batch, in any order: a slice, a list or a tensor."""
         check_index(index)
         if self.h.dim() == 2:
             raise ValueError("this state is of a call without a batch: it has no rows")
         return LSTMState(self.h[:, index], self.c[:, index])
 
     def detach(self) -> "LSTMState":
-        """The same state, cut off from the graph that made it."""
         return LSTMState(self.h.detach(), self.c.detach())
 
     def to(self, *args: Any, **kwargs: Any) -> "LSTMState":
-        """The same state on another device or in another dtype, as `Tensor.to`."""
         return LSTMState(self.h.to(*args, **kwargs), self.c.to(*args, **kwargs))
 
     @classmethod
     def join(cls, states: "list[LSTMState]") -> "LSTMState":
-        """One state of all their rows, one after the other."""
         return cls(torch.cat([s.h for s in states], 1), torch.cat([s.c for s in states], 1))
 
 
 class HeadsState(NamedTuple):
-    """The state of memories that are heads side by side, in row b * heads + head of `memory`."""
+    """The state of memories that are heads side by side, in row b * heads + head of `memory`; its
+    methods are those of `RNNState`."""
 
     memory: State
     heads: int
 
     @property
     def batch_size(self) -> int:
-        """B, the number of rows."""
         return self.memory.batch_size // self.heads
 
     def rows(self, index: Any) -> "HeadsState":
-        """Some rows of the batch, all their heads: a slice, a list or a tensor."""
         picked = memory_rows(index, self.batch_size, self.heads)
         return HeadsState(self.memory.rows(picked), self.heads)
 
     def detach(self) -> "HeadsState":
-        """The same state, cut off from the graph that made it."""
         return HeadsState(self.memory.detach(), self.heads)
 
     def to(self, *args: Any, **kwargs: Any) -> "HeadsState":
-        """The same state on another device or in another dtype, as `Tensor.to`."""
         return HeadsState(self.memory.to(*args, **kwargs), self.heads)
 
     @classmethod
     def join(cls, states: "list[HeadsState]") -> "HeadsState":
-        """One state of all their rows, one after the other."""
         memories = [state.memory for state in states]
         return cls(type(memories[0]).join(memories), states[0].heads)
 

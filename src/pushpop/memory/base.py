@@ -53,12 +53,10 @@ class Shifts(NamedTuple):
     the middle cell, which is read, and the cells grow at both ends."""
 
     def encode(self) -> list[int]:
-        """As operators take it."""
         return [*self.shifts, self.growth, int(self.inserts)]
 
     @classmethod
     def decode(cls, numbers: list[int]) -> "Shifts":
-        """What `encode` made."""
         i, j, k, growth, inserts = numbers
         return cls((i, j, k), growth, bool(inserts))
 
@@ -297,6 +295,14 @@ def check_index(index: Any) -> None:
         )
 
 
+def check_like(name: str, x: Any, like: Any, whose: str, wider: torch.dtype | None = None) -> None:
+    """Raise unless x has the dtype of `like`, or the wider one, and its device."""
+    if x.dtype not in (like.dtype, wider):
+        raise TypeError(f"{name} must have the dtype of {whose}, {like.dtype}; got {x.dtype}")
+    if x.device != like.device:
+        raise ValueError(f"{name} must be on the device of {whose}, {like.device}; got {x.device}")
+
+
 def register_state(
     state: type, children: Callable[[Any], dict[str, Any]], make: Callable[..., Any]
 ) -> None:
@@ -403,10 +409,7 @@ class CellMemory(Memory[TensorState]):
             raise ValueError(
                 f"state has cells {state.cells.shape[2]} wide, this memory is {self.width} wide"
             )
-        if state.cells.dtype != like.dtype:
-            raise TypeError(f"state must be {like.dtype} as the input is; got {state.cells.dtype}")
-        if state.cells.device != like.device:
-            raise ValueError(f"state must be on {like.device}; got {state.cells.device}")
+        check_like("state", state.cells, like, "the input")
 
     def export_state(self) -> tuple[str, ...]:
         return ("cells",)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pushpop.memory.backends import BACKENDS, Backend, able_backends, reference
-from pushpop.memory.base import Bias, DrawnBias, Memory, Shifts, StartingBias
+from pushpop.memory.base import Bias, DrawnBias, Memory, Shifts, StartingBias, check_like
 from pushpop.memory.kinds import BIASES, DEQUE, QUEUE, STACK, bias_rows
 from pushpop.memory.mixing import SuperpositionStack, Tape
 from pushpop.memory.operators import under_transform
@@ -128,7 +128,7 @@ class NeuralMemory(Memory[MemoryState]):
             raise ValueError(
                 f"state has cells {state.width} wide, this memory is {self.width} wide"
             )
-        _check_like("state", state, like, like.dtype)
+        check_like("state", state, like, "values")
 
     def export_state(self) -> tuple[str, ...]:
         return ("values", "strengths")
@@ -184,7 +184,7 @@ class NeuralMemory(Memory[MemoryState]):
                     f"got {list(x.shape)}"
                 )
             # Gates may be wider than values in half precision: so are the strengths.
-            _check_like(name, x, values, strength_dtype(values.dtype))
+            check_like(name, x, values, "values", wider=strength_dtype(values.dtype))
         if state is not None:
             self.check_state(state, shape[len(letters) - 1], values)
         validates = not torch.is_grad_enabled() if self.validate is None else self.validate
@@ -235,13 +235,6 @@ class NeuralDeque(NeuralMemory):
     gate_names = ("push top", "push bottom", "pop top", "pop bottom")
     push_ends = ("top", "bottom")
     read_ends = ("top", "bottom")
-
-
-def _check_like(name: str, x: Tensor | MemoryState, values: Tensor, wider: torch.dtype) -> None:
-    if x.dtype not in (values.dtype, wider):
-        raise TypeError(f"{name} must have the dtype of values, {values.dtype}; got {x.dtype}")
-    if x.device != values.device:
-        raise ValueError(f"{name} must be on the device of values, {values.device}; got {x.device}")
 
 
 def check_values(values: Tensor, push: Tensor, pop: Tensor, state: MemoryState | None) -> None:

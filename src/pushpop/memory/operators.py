@@ -1,8 +1,8 @@
 """Kernels as torch operators, and which derivatives they support: first-order reverse mode only.
 
 Autograd, fake tensors and `torch.compile` know kernels as operators. What an operator takes is
-written once, as the fields of a NamedTuple: an `Operator` reads its schema off the bundle that its
-function takes, and finds its gradients by the names of the fields.
+written once, as the fields of a NamedTuple: an `Operator` reads its schema off the bundles that its
+`empty` takes and returns, and finds its gradients by the names of the fields.
 """
 
 import inspect
@@ -33,8 +33,9 @@ class Operator(Generic[Given, Returned]):
 
     Args:
         name: the operator's name.
-        run: computes it; its annotations say which bundles it takes and returns.
-        empty: the result with its shapes and no numbers.
+        run: computes it.
+        empty: the result with its shapes and no numbers; its annotations say which bundles the
+            operator takes and returns.
         backend: the backend whose kernels it runs.
         backward: the operator of its backward pass; without one, asking for a gradient raises. Its
             bundle names what it needs: inputs and outputs of this operator by their names (an
@@ -52,9 +53,8 @@ class Operator(Generic[Given, Returned]):
         backward: "Operator[Any, Any] | None" = None,
         devices: str | None = None,
     ) -> None:
-        hints = get_type_hints(run)
-        self.run, self.gives, self.backward = run, hints.pop("return"), backward
-        (self.takes,) = hints.values()
+        self.run, self.backward = run, backward
+        self.takes, *_, self.gives = get_type_hints(empty).values()
         self.operator = custom_op(
             f"pushpop::{name}",
             self.run_fields,
@@ -96,6 +96,28 @@ class Operator(Generic[Given, Returned]):
             return tuple(map(gradients.get, self.takes._fields))
 
         self.operator.register_autograd(differentiate, setup_context=setup_context)
+
+
+def declare(
+    name: str,
+    backend: str,
+    function: str,
+    empty: Callable[[Given], Returned],
+    empty_gradients: Callable[[Any], Any],
+    devices: str | None = None,
+) -> Operator[Given, Returned]:
+    """An operator with its backward pass: module.function and module.function_backward, imported
+    when they first run."""
+    module, _, function = function.rpartition(".")
+
+    def imported(name: str) -> Callable[[Any], Any]:
+        return lambda bundle: getattr(import_module(module), name)(bundle)
+
+    backward: Operator[Any, Any] = Operator(
+        f"{name}_backward", imported(f"{function}_backward"), empty_gradients, backend,
+        devices=devices,
+    )  # fmt: skip
+    return Operator(name, imported(function), empty, backend, backward, devices)
 
 
 def _schema(takes: Any, gives: Any) -> str:
@@ -218,7 +240,6 @@ class WalkGradients(NamedTuple):
 
 
 def empty_walk(inputs: WalkInput) -> WalkOutput:
-    """The result of a walk, empty."""
     T, B, E, _ = inputs.values.shape
     room, new = inputs.strengths.shape[1] + T * E, inputs.strengths.new_empty
     return WalkOutput(
@@ -253,24 +274,3 @@ def walk_grads(inputs: WalkBackwardInput) -> tuple[Tensor, Tensor]:
     if grad_strengths is None:
         grad_strengths = torch.zeros_like(inputs.strengths)
     return grad_reads, grad_strengths
-
-
-def declare_walk(
-    name: str, backend: str, devices: str | None = None
-) -> Operator[WalkInput, WalkOutput]:
-    """The operator of a backend's walk, with its backward pass; its kernels are imported when they
-    first run."""
-    package = f"pushpop.memory.backends.{backend}"
-
-    def run(inputs: WalkInput) -> WalkOutput:
-        out: WalkOutput = import_module(package).run_walk(inputs)
-        return out
-
-    def run_backward(inputs: WalkBackwardInput) -> WalkGradients:
-        gradients: WalkGradients = import_module(package).run_walk_backward(inputs)
-        return gradients
-
-    undo = Operator(
-        f"{name}_backward", run_backward, empty_walk_gradients, backend, devices=devices
-    )
-    return Operator(name, run, empty_walk, backend, undo, devices)

@@ -17,8 +17,7 @@ first J of these numbers, weights over h the last J: of a GRU three blocks each,
 """
 
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +29,7 @@ from pushpop.layers.state import RNNState
 from pushpop.memory.backends import BACKENDS as MEMORY_BACKENDS
 from pushpop.memory.backends import WALKABLE
 from pushpop.memory.base import Shifts, State, TensorState, has_hooks
-from pushpop.memory.operators import Operator, final_of, runs_eagerly, under_transform
+from pushpop.memory.operators import Operator, declare, final_of, runs_eagerly, under_transform
 from pushpop.memory.state import MemoryState, WalkResult
 
 if TYPE_CHECKING:
@@ -157,12 +156,13 @@ def empty_recurrence(inputs: RecurrenceInput, packed: bool = True) -> Recurrence
     real_steps = sum(size > 0 for size in inputs.sizes) if inputs.sizes else T
     steps = (T, B) if not packed else (sum(inputs.sizes) if inputs.sizes else T * B,)
     shifts = shifts_of(inputs.memory)
-    if shifts is None:
-        rows, room, pops, cells, kept = R, N + T * V, T * R, (0, 0, D), 0
-    else:
-        n_cells = shifts.cells(N, real_steps)
-        rows = room = pops = 0
-        cells, kept = (R, n_cells, D), R * D * shifts.kept(N, T) if inputs.keep else 0
+    rows = room = pops = kept = 0
+    cells = 0, 0, D
+    if shifts is not None:
+        cells = R, shifts.cells(N, real_steps), D
+        kept = R * D * shifts.kept(N, T) if inputs.keep else 0
+    elif inputs.memory:
+        rows, room, pops = R, N + T * V, T * R
     return RecurrenceOutput(
         hidden=new(T, B, H),
         carry=new(B, S),
@@ -184,8 +184,12 @@ def empty_recurrence(inputs: RecurrenceInput, packed: bool = True) -> Recurrence
     )
 
 
+def empty_unpacked_recurrence(inputs: RecurrenceInput) -> RecurrenceOutput:
+    """The same with [T, B] steps in place of packed ones, as on a GPU."""
+    return empty_recurrence(inputs, packed=False)
+
+
 def empty_recurrence_gradients(inputs: RecurrenceBackwardInput) -> RecurrenceGradients:
-    """The gradients of a recurrence, empty."""
     _, B, H = inputs.hidden.shape
     new, S = inputs.x.new_empty, inputs.prev_carry.shape[-1]
     return RecurrenceGradients(
@@ -368,39 +372,21 @@ def weight_gradients(
 Bundle = TypeVar("Bundle", RecurrenceInput, RecurrenceBackwardInput)
 
 
-def _with_sizes(inputs: Bundle) -> Bundle:
+def with_sizes(inputs: Bundle) -> Bundle:
     """The same with sizes, which a graph leaves out where all sequences have all steps."""
     T, B, _ = inputs.x.shape
     return inputs if inputs.sizes else inputs._replace(sizes=[B] * T)
 
 
-def _operators(
-    backend: str, name: str, packed: bool, devices: str | None
-) -> Operator[RecurrenceInput, RecurrenceOutput]:
-    """The operators of a backend, whose loop is imported when it first runs."""
-
-    def run(inputs: RecurrenceInput) -> RecurrenceOutput:
-        output: RecurrenceOutput = loop().run_recurrence(_with_sizes(inputs))
-        return output
-
-    def run_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradients:
-        gradients: RecurrenceGradients = loop().run_recurrence_backward(_with_sizes(inputs))
-        return gradients
-
-    def loop() -> Any:
-        return import_module(f"pushpop.layers.backends.{backend}.loop")
-
-    def empty(inputs: RecurrenceInput) -> RecurrenceOutput:
-        return empty_recurrence(inputs, packed)
-
-    backward = Operator(
-        f"{name}_backward", run_backward, empty_recurrence_gradients, backend, devices=devices
-    )
-    return Operator(name, run, empty, backend, backward, devices)
-
-
-recurrence = _operators("fused", "recurrence", packed=True, devices="cpu")
-recurrence_triton = _operators("triton", "recurrence_triton", packed=False, devices=None)
+_LOOP = "pushpop.layers.backends.{}.loop.run_recurrence"
+recurrence = declare(
+    "recurrence", "fused", _LOOP.format("fused"), empty_recurrence, empty_recurrence_gradients,
+    devices="cpu",
+)  # fmt: skip
+recurrence_triton = declare(
+    "recurrence_triton", "triton", _LOOP.format("triton"), empty_unpacked_recurrence,
+    empty_recurrence_gradients,
+)  # fmt: skip
 BACKENDS = {
     backend.name: backend
     for backend in (

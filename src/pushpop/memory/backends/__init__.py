@@ -14,7 +14,15 @@ from torch import Tensor
 
 from pushpop.memory.backends import parallel, reference
 from pushpop.memory.kinds import KINDS
-from pushpop.memory.operators import Operator, WalkInput, WalkOutput, declare_walk, final_of
+from pushpop.memory.operators import (
+    Operator,
+    WalkInput,
+    WalkOutput,
+    declare,
+    empty_walk,
+    empty_walk_gradients,
+    final_of,
+)
 from pushpop.memory.state import (
     Cells,
     CellStore,
@@ -196,10 +204,15 @@ def run_walk(
     pop: Tensor,
     cells: Cells,
 ) -> tuple[Tensor, WalkResult]:
-    """A sequence by an operator made by `declare_walk`."""
+    """A sequence by one of the operators below."""
     out = operator(WalkInput(KINDS.index(kind), values, push, pop, cells.values, cells.strengths))
     return out.reads, WalkResult(values, cells.values, *final_of(out))
 
 
-walk = declare_walk("walk", "fused", devices="cpu")
-walk_triton = declare_walk("walk_triton", "triton")
+_KERNELS = "pushpop.memory.backends.{}.run_walk"
+walk = declare(
+    "walk", "fused", _KERNELS.format("fused"), empty_walk, empty_walk_gradients, devices="cpu"
+)
+walk_triton = declare(
+    "walk_triton", "triton", _KERNELS.format("triton"), empty_walk, empty_walk_gradients
+)

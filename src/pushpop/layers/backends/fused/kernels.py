@@ -62,7 +62,6 @@ def tanh_row(x):
 
 @_jit
 def sigmoid_row(x):
-    """x = sigmoid(x)."""
     half = x.dtype.type(0.5)
     for k in range(x.size):
         x[k] *= half
@@ -281,7 +280,6 @@ class GatesBackward(NamedTuple):
 
 @_jit
 def _softmax(x):
-    """x = softmax(x), over a few gates."""
     largest, total = x[0], x.dtype.type(0)
     for e in range(1, x.size):
         largest = max(largest, x[e])

@@ -31,6 +31,7 @@ from pushpop.layers.backends import (
     empty_recurrence,
     shifts_of,
     weight_gradients,
+    with_sizes,
 )
 from pushpop.layers.backends.fused.kernels import (
     BACKWARD,
@@ -53,10 +54,12 @@ AHEAD = 16  # steps whose input is multiplied at once: few enough to stay in the
 
 
 def run_recurrence(inputs: RecurrenceInput) -> RecurrenceOutput:
-    """Run a whole sequence."""
+    inputs = with_sizes(inputs)
     out, shifts = empty_recurrence(inputs), shifts_of(inputs.memory)
-    if shifts is None:
-        memory = WalkDriver(inputs, out) if inputs.memory else NoMemory(inputs)
+    if not inputs.memory:
+        _run_forward(inputs, out, None, softmax_over=0)
+    elif shifts is None:
+        memory = WalkDriver(inputs, out)
         _run_forward(inputs, out, memory, softmax_over=0)
         memory.write_final(out)
     else:
@@ -66,10 +69,10 @@ def run_recurrence(inputs: RecurrenceInput) -> RecurrenceOutput:
 
 
 def run_recurrence_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradients:
-    """Run its backward pass."""
+    inputs = with_sizes(inputs)
     grads, shifts = BackwardBuffers.of(inputs), shifts_of(inputs.memory)
     if shifts is None:
-        memory = WalkBackwardDriver(inputs, grads) if inputs.memory else NoMemory(inputs)
+        memory = WalkBackwardDriver(inputs, grads) if inputs.memory else None
         return _run_backward(inputs, grads, memory, softmax_over=0)
     with flushed_denormals():
         mixing = MixingBackwardDriver(shifts, inputs, grads)
@@ -137,10 +140,11 @@ def _run_forward(
             by_carry.write(h_now, n, from_carry)
             by_reads.add(reads, n, from_rows[t % AHEAD])
         forward(t, start, n, arrays)
-        by_h.write(h_now, n, value)
-        gates_forward(t, n, softmax_over, gate_arrays)
-        memory.step(t, n)
         start += n
+        if memory is not None:
+            by_h.write(h_now, n, value)
+            gates_forward(t, n, softmax_over, gate_arrays)
+            memory.step(t, n)
 
 
 class BackwardBuffers(NamedTuple):
@@ -203,11 +207,14 @@ def _run_backward(
         if n < sizes[t]:  # rows that ended before keep the gradient of their final state
             n = sizes[t]
         start -= n
-        memory.step(t, n)
-        if inputs.grad_values is not None:
-            d_values[t, :n] += inputs.grad_values[t].reshape(B, n_values)[:n]
-        gates_backward(t, n, softmax_over, gate_arrays)
-        by_values.add(step_d_values, n, d_h)
+        if memory is None:
+            d_h[:n] += grad_hidden[t, :n]
+        else:
+            memory.step(t, n)
+            if inputs.grad_values is not None:
+                d_values[t, :n] += inputs.grad_values[t].reshape(B, n_values)[:n]
+            gates_backward(t, n, softmax_over, gate_arrays)
+            by_values.add(step_d_values, n, d_h)
         backward(start, n, cell_arrays)
         if J == K:
             by_blocks.write(d_blocks[start:], n, d_carry)
@@ -226,7 +233,10 @@ def _run_backward(
     d_x = product(d_blocks[:, :J], over_x.T)
     if real is not None:
         d_x = x.new_zeros(T * B, width).index_copy_(0, real, d_x)
-    d_initial, d_strengths = memory.finish()
+    if memory is None:
+        d_initial, d_strengths = torch.zeros_like(inputs.initial), x.new_zeros(B, 0)
+    else:
+        d_initial, d_strengths = memory.finish()
     return RecurrenceGradients(
         x=d_x.view(x.shape),
         h=d_h.clone(),
@@ -243,24 +253,6 @@ def _real_rows(sizes: list[int], batch: int) -> Tensor | None:
     if sizes[-1] == batch:
         return None
     return real_steps(torch.tensor(sizes), batch).flatten().nonzero().flatten()
-
-
-class NoMemory:
-    """In place of a memory, forwards and backwards, where there is none."""
-
-    def __init__(self, inputs: RecurrenceInput | RecurrenceBackwardInput) -> None:
-        self._initial = inputs.initial
-
-    def step(self, t: int, sequences: int) -> None:
-        """Do nothing."""
-
-    def write_final(self, out: RecurrenceOutput) -> None:
-        """Write down that there are no cells."""
-        out.counts.zero_()
-
-    def finish(self) -> tuple[Tensor, Tensor]:
-        """The gradients of the initial cells, of which there are none."""
-        return torch.zeros_like(self._initial), self._initial.new_zeros(self._initial.shape[:2])
 
 
 class WalkDriver:
@@ -280,11 +272,9 @@ class WalkDriver:
         )
 
     def step(self, t: int, sequences: int) -> None:
-        """Step t of the first `sequences` sequences."""
         walk.step(self._kind, t, sequences, *self._step_arguments)
 
     def write_final(self, out: RecurrenceOutput) -> None:
-        """Write down the final cells."""
         walk.finish(self._cells, self._log, tuple(map(as_array, final_of(out))))
 
 
@@ -314,7 +304,6 @@ class WalkBackwardDriver:
         )
 
     def step(self, t: int, sequences: int) -> None:
-        """Undo step t of the first `sequences` sequences."""
         walk.step_backward(self._kind, t, sequences, *self._step_arguments)
 
     def finish(self) -> tuple[Tensor, Tensor]:

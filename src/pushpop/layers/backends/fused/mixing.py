@@ -35,23 +35,18 @@ class _MixingSteps:
     ) -> None:
         T, (R, N, D) = len(kept.values), inputs.initial.shape
         self.R, self.N, self.D = R, N, D
-        self.shifts, self.memories = shifts, inputs.memories
+        self.shifts, self.memories, self.sizes = shifts, inputs.memories, inputs.sizes
         self._values, self._gates = as_array(kept.values).reshape(T, R, D), as_array(kept.gates)
         self.initial = as_array(inputs.initial).reshape(R, N * D)
         keeps = not isinstance(inputs, RecurrenceInput) or inputs.keep
         self._history = as_array(kept.history) if keeps else None
         self._buffers = np.empty((buffers, R * D * shifts.cells(N, T)), self.initial.dtype)
-        self._room = self.make_room(T)
-        above = [R // inputs.memories, *inputs.sizes]
-        self._ended = {
-            t: slice(below * inputs.memories, above[t] * inputs.memories)
-            for t, below in enumerate([*inputs.sizes, 0])
-            if below < above[t]
-        }
+        self._room = self.make_room()
+        self._going_on = [R, *(size * inputs.memories for size in inputs.sizes), 0]
 
-    def make_room(self, steps: int) -> Any:
-        """Room for the written cells of one row after so many steps, or for their gradients."""
-        cells = self.shifts.cells(self.N, steps) + 1 + 2 * EMPTY
+    def make_room(self) -> Any:
+        """Room for the written cells of one row after all steps, or for their gradients."""
+        cells = self.shifts.cells(self.N, len(self.sizes)) + 1 + 2 * EMPTY
         return np.empty(cells * self.D, self.initial.dtype)
 
     def cells(self, t: int) -> Any:
@@ -64,8 +59,8 @@ class _MixingSteps:
             flat, start = self._history, self.R * self.D * self.shifts.kept(self.N, t - 1)
         return flat[start : start + self.R * width].reshape(self.R, width)
 
-    def step(self, t: int) -> tuple[Any, ...]:
-        """Step t: the fields of `Step`."""
+    def fields(self, t: int) -> tuple[Any, ...]:
+        """The fields of `Step` at step t."""
         n, shifts = self.shifts.cells(self.N, t), self.shifts
         return tuple(Step(
             memories=self.memories, inserts=int(shifts.inserts), written=shifts.place(n),
@@ -73,76 +68,61 @@ class _MixingSteps:
             values=self._values[t], before=self.cells(t), room=self._room,
         ))  # fmt: skip
 
-    def ended(self, t: int, padded: Any) -> tuple[slice, Any] | None:
+    def ended(self, t: int, padded: Any) -> tuple[slice, Any]:
         """The rows that have just t steps, and where their cells lie in `padded` [R, N', D]."""
-        rows = self._ended.get(t)
-        if rows is None:
-            return None
-        n = self.shifts.cells(self.N, t)
+        rows, n = slice(self._going_on[t + 1], self._going_on[t]), self.shifts.cells(self.N, t)
         first = self.shifts.first(n, padded.shape[1])
         return rows, padded[rows, first : first + n]
 
 
-class MixingDriver:
+class MixingDriver(_MixingSteps):
     """A memory that mixes its cells."""
 
     def __init__(self, shifts: Shifts, inputs: RecurrenceInput, out: RecurrenceOutput) -> None:
-        out.cells.zero_()
-        self._steps = _MixingSteps(shifts, inputs, out, buffers=2)
-        self._carry, self._H, self._final = (
-            as_array(out.carry),
-            inputs.h.shape[1],
-            as_array(out.cells),
-        )
+        super().__init__(shifts, inputs, out, buffers=2)
+        self._carry, self._H = as_array(out.carry), inputs.h.shape[1]
+        self._final = as_array(out.cells.zero_())
         self._set_aside(0)
 
     def step(self, t: int, sequences: int) -> None:
-        """Step t of the first `sequences` sequences."""
-        steps = self._steps
-        rows, after = sequences * steps.memories, steps.cells(t + 1)
-        move(rows, steps.step(t), after, self._carry, self._H)
+        rows, after = sequences * self.memories, self.cells(t + 1)
+        move(rows, self.fields(t), after, self._carry, self._H)
         self._set_aside(t + 1)
 
     def _set_aside(self, t: int) -> None:
         """Write down the cells of the rows that have just t steps."""
-        ended = self._steps.ended(t, self._final)
-        if ended is not None:
-            rows, final = ended
-            final[:] = self._steps.cells(t)[rows].reshape(final.shape)
+        rows, final = self.ended(t, self._final)
+        if len(final):
+            final[:] = self.cells(t)[rows].reshape(final.shape)
 
 
-class MixingBackwardDriver:
+class MixingBackwardDriver(_MixingSteps):
     """The backward pass of a `MixingDriver`."""
 
     def __init__(
         self, shifts: Shifts, inputs: RecurrenceBackwardInput, grads: "BackwardBuffers"
     ) -> None:
-        steps = _MixingSteps(shifts, inputs, inputs, buffers=CHECKPOINT_EVERY)
+        super().__init__(shifts, inputs, inputs, buffers=CHECKPOINT_EVERY)
         T, R, _, D = inputs.values.shape
         self._d_carry, self._H = as_array(grads.d_carry), inputs.hidden.shape[2]
-        self._sizes = inputs.sizes
-        self._reads = np.empty((len(grads.d_carry), inputs.memories * D), steps.initial.dtype)
+        self._reads = np.empty((len(grads.d_carry), inputs.memories * D), self.initial.dtype)
         self._again_from = T  # from this step on, steps were run again
         self._d_values = as_array(grads.d_values).reshape(T, R, D)
-        self._d_gates = as_array(grads.d_gates)
-        self._steps, self._room = steps, steps.make_room(T)
-        self._d_cells = np.empty((R, shifts.cells(steps.N, T) * D), steps.initial.dtype)
-        n_final = shifts.cells(steps.N, sum(size > 0 for size in inputs.sizes))
+        self._d_gates, self._d_room = as_array(grads.d_gates), self.make_room()
+        self._d_cells = np.empty((R, shifts.cells(self.N, T) * D), self.initial.dtype)
+        n_final = shifts.cells(self.N, sum(size > 0 for size in inputs.sizes))
         grad_final = inputs.grad_cells
         final = as_array(inputs.x.new_zeros(R, n_final, D) if grad_final is None else grad_final)
         for t in range(T + 1):
-            ended = steps.ended(t, final)
-            if ended is not None:
-                rows, d_final = ended
+            rows, d_final = self.ended(t, final)
+            if len(d_final):
                 self._d_cells[rows, : d_final.shape[1] * D] = d_final.reshape(len(d_final), -1)
 
     def step(self, t: int, sequences: int) -> None:
-        """Undo step t of the first `sequences` sequences."""
-        steps = self._steps
         self._run_again(t)
-        after = steps.shifts.cells(steps.N, t + 1) * steps.D
+        after = self.shifts.cells(self.N, t + 1) * self.D
         move_backward(
-            sequences * steps.memories, steps.step(t), after, self._d_cells, self._room,
+            sequences * self.memories, self.fields(t), after, self._d_cells, self._d_room,
             self._d_carry, self._H, self._d_gates[t], self._d_values[t],
         )  # fmt: skip
 
@@ -150,13 +130,13 @@ class MixingBackwardDriver:
         """Have the cells before step t, by the steps since the last cells that were kept."""
         if t >= self._again_from:
             return
-        steps, self._again_from = self._steps, t - t % CHECKPOINT_EVERY
+        self._again_from = t - t % CHECKPOINT_EVERY
         for past in range(self._again_from, t):
-            rows = self._sizes[past] * steps.memories
-            move(rows, steps.step(past), steps.cells(past + 1), self._reads, 0)
+            rows = self.sizes[past] * self.memories
+            move(rows, self.fields(past), self.cells(past + 1), self._reads, 0)
 
     def finish(self) -> tuple[Tensor, Tensor]:
         """The gradients of the initial cells; they have no strengths."""
-        R, N, D = self._steps.R, self._steps.N, self._steps.D
+        R, N, D = self.R, self.N, self.D
         grad_initial = torch.from_numpy(self._d_cells[:, : N * D].copy().reshape(R, N, D))
         return grad_initial, grad_initial.new_zeros(R, N)

@@ -23,7 +23,6 @@ LSTM, GRU, ELMAN = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
 @triton.jit
 def sigmoid(x):
-    """1 / (1 + exp(-x))."""
     return 1 / (1 + tl.exp(-x))
 
 

@@ -16,8 +16,9 @@ from pushpop.layers.backends import (
     RecurrenceGradients,
     RecurrenceInput,
     RecurrenceOutput,
-    empty_recurrence,
+    empty_unpacked_recurrence,
     weight_gradients,
+    with_sizes,
 )
 from pushpop.layers.backends.triton.kernels import (
     cell_backward,
@@ -46,14 +47,14 @@ ALIGNED = 16  # rows of so many numbers can be loaded in vectors
 
 
 def run_recurrence(inputs: RecurrenceInput) -> RecurrenceOutput:
-    """Run a whole sequence of one of the paper's memories."""
+    inputs = with_sizes(inputs)
     x, sizes, cell, (kind,), memories = (
         inputs.x, inputs.sizes, inputs.cell, inputs.memory, inputs.memories,
     )  # fmt: skip
     (T, B, _), H, K = x.shape, inputs.h.shape[1], len(inputs.bias)
     over_x, over_carry = _weights_of_all_blocks(inputs, K)
     S = over_carry.shape[1]
-    out = empty_recurrence(inputs, packed=False)
+    out = empty_unpacked_recurrence(inputs)
     R, N, D = inputs.initial.shape
     if sizes[-1] < B:  # padded steps are never written, but they take part in products
         for padded in (out.hidden, out.values, out.prev_carry, out.prev_c, out.gates):
@@ -109,7 +110,7 @@ def run_recurrence(inputs: RecurrenceInput) -> RecurrenceOutput:
 
 
 def run_recurrence_backward(inputs: RecurrenceBackwardInput) -> RecurrenceGradients:
-    """Run its backward pass."""
+    inputs = with_sizes(inputs)
     x, sizes, cell, (kind,), memories = (
         inputs.x, inputs.sizes, inputs.cell, inputs.memory, inputs.memories,
     )  # fmt: skip

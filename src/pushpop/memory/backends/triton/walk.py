@@ -258,7 +258,6 @@ def walk_forward(
 
 @triton.jit
 def load_ends(ends, row):
-    """lo, hi and n_logged of a row."""
     return tl.load(ends + row * 4), tl.load(ends + row * 4 + 1), tl.load(ends + row * 4 + 2)
 
 
