@@ -303,18 +303,29 @@ def add(row: dict[str, Any], note: str) -> None:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """Means over seeds as a Markdown table, as docs/language-models.md has it."""
-    print("| language | memory | seeds | difference at 60 | 80 | 160 | forced at 60 | 80 | 160 |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    places = [TESTED.index(length) for length in (60, 80, 160)]
-    for language, memory in sorted({(row["language"], row["memory"]) for row in rows}):
-        mine = [row["lengths"] for row in rows if key(row)[:2] == (language, memory)]
-        cells = [language, memory, str(len(mine))]
-        for figure in ("difference", "forced"):
-            for place in places:
-                values = [lengths[place][figure] for lengths in mine]
-                cells.append("" if None in values else f"{mean(values):.3f}")
-        print("|", " | ".join(cells), "|")
+    """A Markdown table a figure, as docs/language-models.md has them: means over seeds at the
+    length nearest to 80, and at that nearest to 160."""
+    for figure in ("difference", "forced"):
+        print(f"\n| {figure} |", " | ".join(MEMORIES), "|")
+        print("|---" * (1 + len(MEMORIES)) + "|")
+        for language in LANGUAGES:
+            cells = [language]
+            for memory in MEMORIES:
+                mine = [row["lengths"] for row in rows if key_of_pair(row) == (language, memory)]
+                ends = [[tests[TESTED.index(n)][figure] for tests in mine] for n in (80, 160)]
+                cells.append(
+                    "" if None in ends[0] or not mine
+                    else " / ".join(f"{mean(values):.3f}" for values in ends)
+                )  # fmt: skip
+            print("|", " | ".join(cells), "|")
+    seeds = {
+        len([row for row in rows if key_of_pair(row) == pair]) for pair in map(key_of_pair, rows)
+    }
+    print("seeds:", *sorted(seeds))
+
+
+def key_of_pair(row: dict[str, Any]) -> tuple[str, str]:
+    return row["language"], row["memory"]
 
 
 if __name__ == "__main__":

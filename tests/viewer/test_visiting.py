@@ -175,7 +175,7 @@ def test_a_language_model_generates_lines_and_shows_its_memory(
     first = page.locator("#input").input_value()
     page.locator("#prefix").fill("C(")
     page.locator("#generate").click()
-    page.wait_for_function("document.querySelector('#input').value.startsWith('C(')")
+    expect(page.locator("#input")).to_have_value(re.compile(r"^C\("))
     assert page.locator("#seed").input_value() == "1"  # another line than the first
     assert page.locator("#input").input_value() != first
     line = page.locator("#input").input_value()
